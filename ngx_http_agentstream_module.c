@@ -1,0 +1,562 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 5: directives, configuration, start and end of worker processes.  No
+ * logic: what happens to a request begins in ngx_http_agentstream_request.c.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_hub.h"
+#include "ngx_http_agentstream_notify.h"
+#include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_turn.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+static char *ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+static ngx_int_t ngx_http_agentstream_add_variables(ngx_conf_t *cf);
+static ngx_int_t ngx_http_agentstream_route_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_agentstream_init(ngx_conf_t *cf);
+static void *ngx_http_agentstream_create_main_conf(ngx_conf_t *cf);
+static char *ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf);
+static void *ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf);
+static char *ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent,
+    void *child);
+static ngx_int_t ngx_http_agentstream_init_process(ngx_cycle_t *cycle);
+static void ngx_http_agentstream_exit_process(ngx_cycle_t *cycle);
+
+
+ngx_http_agentstream_worker_t  *ngx_http_agentstream_worker;
+
+
+static ngx_str_t  ngx_http_agentstream_zone_name = ngx_string("agentstream");
+
+
+static ngx_conf_enum_t  ngx_http_agentstream_tool_kinds[] = {
+    { ngx_string("seed"), NGX_HTTP_AGENTSTREAM_KINDS_SEED },
+    { ngx_string("acp"), NGX_HTTP_AGENTSTREAM_KINDS_ACP },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_agentstream_packets[] = {
+    { ngx_string("all"), NGX_HTTP_AGENTSTREAM_PACKETS_ALL },
+    { ngx_string("core"), NGX_HTTP_AGENTSTREAM_PACKETS_CORE },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_num_bounds_t  ngx_http_agentstream_positive = {
+    ngx_conf_check_num_bounds, 1, -1
+};
+
+
+static ngx_command_t  ngx_http_agentstream_commands[] = {
+
+    { ngx_string("agentstream"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_agentstream_set,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("agentstream_zone"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE12,
+      ngx_http_agentstream_zone,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("agentstream_route"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, route),
+      NULL },
+
+    { ngx_string("agentstream_keepalive"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, keepalive),
+      NULL },
+
+    { ngx_string("agentstream_heartbeat"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, heartbeat),
+      NULL },
+
+    { ngx_string("agentstream_idle_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, idle_timeout),
+      NULL },
+
+    { ngx_string("agentstream_turn_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, turn_timeout),
+      NULL },
+
+    { ngx_string("agentstream_tool_throttle"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, tool_throttle),
+      NULL },
+
+    { ngx_string("agentstream_max_steps"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_num_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, max_steps),
+      &ngx_http_agentstream_positive },
+
+    { ngx_string("agentstream_turn_size"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, turn_size),
+      NULL },
+
+    { ngx_string("agentstream_event_size"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_size_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, event_size),
+      NULL },
+
+    { ngx_string("agentstream_tool_kinds"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, tool_kinds),
+      &ngx_http_agentstream_tool_kinds },
+
+    { ngx_string("agentstream_packets"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, packets),
+      &ngx_http_agentstream_packets },
+
+      ngx_null_command
+};
+
+
+static ngx_http_module_t  ngx_http_agentstream_module_ctx = {
+    ngx_http_agentstream_add_variables,    /* preconfiguration */
+    ngx_http_agentstream_init,             /* postconfiguration */
+
+    ngx_http_agentstream_create_main_conf, /* create main configuration */
+    ngx_http_agentstream_init_main_conf,   /* init main configuration */
+
+    NULL,                                  /* create server configuration */
+    NULL,                                  /* merge server configuration */
+
+    ngx_http_agentstream_create_loc_conf,  /* create location configuration */
+    ngx_http_agentstream_merge_loc_conf    /* merge location configuration */
+};
+
+
+ngx_module_t  ngx_http_agentstream_module = {
+    NGX_MODULE_V1,
+    &ngx_http_agentstream_module_ctx,      /* module context */
+    ngx_http_agentstream_commands,         /* module directives */
+    NGX_HTTP_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    ngx_http_agentstream_init_process,     /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    ngx_http_agentstream_exit_process,     /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+static ngx_http_variable_t  ngx_http_agentstream_vars[] = {
+
+    { ngx_string("agentstream_route"), NULL,
+      ngx_http_agentstream_route_variable, 0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+      ngx_http_null_variable
+};
+
+
+static ngx_int_t
+ngx_http_agentstream_add_variables(ngx_conf_t *cf)
+{
+    ngx_http_variable_t  *var, *v;
+
+    for (v = ngx_http_agentstream_vars; v->name.len; v++) {
+        var = ngx_http_add_variable(cf, &v->name, v->flags);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = v->get_handler;
+        var->data = v->data;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_route_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_str_t                     route;
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_of(r);
+
+    if (call) {
+        route = call->route;
+
+    } else if (ngx_http_agentstream_request_route(r, &route) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    v->len = route.len;
+    v->data = route.data;
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_init(ngx_conf_t *cf)
+{
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
+
+    if (amcf->used) {
+        ngx_http_agentstream_call_init_filters();
+    }
+
+    return NGX_OK;
+}
+
+
+static void *
+ngx_http_agentstream_create_main_conf(ngx_conf_t *cf)
+{
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    amcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_agentstream_main_conf_t));
+    if (amcf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     amcf->zone = NULL;
+     *     amcf->used = 0;
+     */
+
+    amcf->zone_size = NGX_CONF_UNSET_SIZE;
+    amcf->retain = NGX_CONF_UNSET_MSEC;
+
+    return amcf;
+}
+
+
+static char *
+ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
+{
+    ngx_http_agentstream_main_conf_t *amcf = conf;
+
+    ngx_http_agentstream_zone_t  *zone;
+
+    ngx_conf_init_size_value(amcf->zone_size, 32 * 1024 * 1024);
+    ngx_conf_init_msec_value(amcf->retain, 600000);
+
+    if (!amcf->used) {
+        return NGX_CONF_OK;
+    }
+
+    zone = ngx_pcalloc(cf->pool, sizeof(ngx_http_agentstream_zone_t));
+    if (zone == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    zone->retain = amcf->retain;
+
+    amcf->zone = ngx_shared_memory_add(cf, &ngx_http_agentstream_zone_name,
+                                       amcf->zone_size,
+                                       &ngx_http_agentstream_module);
+    if (amcf->zone == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    amcf->zone->init = ngx_http_agentstream_zone_init;
+    amcf->zone->data = zone;
+
+    return NGX_CONF_OK;
+}
+
+
+static void *
+ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
+{
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    conf = ngx_pcalloc(cf->pool, sizeof(ngx_http_agentstream_loc_conf_t));
+    if (conf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     conf->prefix = { 0, NULL };
+     *     conf->name = { 0, NULL };
+     *     conf->server = NULL;
+     *     conf->body_size = 0;
+     */
+
+    conf->route = NGX_CONF_UNSET_PTR;
+    conf->keepalive = NGX_CONF_UNSET_MSEC;
+    conf->heartbeat = NGX_CONF_UNSET_MSEC;
+    conf->idle_timeout = NGX_CONF_UNSET_MSEC;
+    conf->turn_timeout = NGX_CONF_UNSET_MSEC;
+    conf->tool_throttle = NGX_CONF_UNSET_MSEC;
+    conf->tool_kinds = NGX_CONF_UNSET_UINT;
+    conf->packets = NGX_CONF_UNSET_UINT;
+    conf->max_steps = NGX_CONF_UNSET;
+    conf->turn_size = NGX_CONF_UNSET_SIZE;
+    conf->event_size = NGX_CONF_UNSET_SIZE;
+
+    return conf;
+}
+
+
+static char *
+ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_http_agentstream_loc_conf_t *prev = parent;
+    ngx_http_agentstream_loc_conf_t *conf = child;
+
+    ngx_http_core_loc_conf_t  *clcf;
+
+    ngx_conf_merge_ptr_value(conf->route, prev->route, NULL);
+    ngx_conf_merge_msec_value(conf->keepalive, prev->keepalive, 15000);
+    ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 60000);
+    ngx_conf_merge_msec_value(conf->idle_timeout, prev->idle_timeout, 300000);
+    ngx_conf_merge_msec_value(conf->turn_timeout, prev->turn_timeout, 3600000);
+    ngx_conf_merge_msec_value(conf->tool_throttle, prev->tool_throttle, 200);
+    ngx_conf_merge_uint_value(conf->tool_kinds, prev->tool_kinds,
+                              NGX_HTTP_AGENTSTREAM_KINDS_SEED);
+    ngx_conf_merge_uint_value(conf->packets, prev->packets,
+                              NGX_HTTP_AGENTSTREAM_PACKETS_ALL);
+    ngx_conf_merge_value(conf->max_steps, prev->max_steps, 500);
+    ngx_conf_merge_size_value(conf->turn_size, prev->turn_size,
+                              8 * 1024 * 1024);
+    ngx_conf_merge_size_value(conf->event_size, prev->event_size,
+                              4 * 1024 * 1024);
+
+    if (conf->prefix.len) {
+        /*
+         * A body that is too large must get an "error" packet like any other
+         * bad request, so the limit is ours to check.  All locations of the
+         * core module are merged by now.
+         */
+
+        clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+        conf->body_size = clcf->client_max_body_size;
+        clcf->client_max_body_size = 0;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_agentstream_loc_conf_t *alcf = conf;
+
+    ngx_str_t                         *value;
+    ngx_http_core_loc_conf_t          *clcf;
+    ngx_http_core_srv_conf_t          *cscf;
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    if (alcf->name.len) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->noname || clcf->named) {
+        return "needs a location with a prefix";
+    }
+
+#if (NGX_PCRE)
+    if (clcf->regex) {
+        return "cannot be used in a location given by a regular expression";
+    }
+#endif
+
+    alcf->name = clcf->name;
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        return NGX_CONF_OK;
+    }
+
+    if (value[1].data[0] != '/' || value[1].data[value[1].len - 1] != '/') {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "agentstream prefix \"%V\" must begin and end "
+                           "with \"/\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
+
+    alcf->prefix = value[1];
+    alcf->server = cscf->ctx;
+
+    amcf->used = 1;
+    clcf->handler = ngx_http_agentstream_request_handler;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_agentstream_main_conf_t *amcf = conf;
+
+    ssize_t     size;
+    ngx_str_t  *value, s;
+
+    if (amcf->zone_size != NGX_CONF_UNSET_SIZE) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    size = ngx_parse_size(&value[1]);
+
+    if (size == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid zone size \"%V\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (size < (ssize_t) (64 * ngx_pagesize)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "agentstream zone \"%V\" is too small", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    amcf->zone_size = size;
+
+    if (cf->args->nelts == 2) {
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strncmp(value[2].data, "retain=", 7) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\"", &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    s.data = value[2].data + 7;
+    s.len = value[2].len - 7;
+
+    amcf->retain = ngx_parse_time(&s, 0);
+
+    if (amcf->retain == (ngx_msec_t) NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid time in \"%V\"", &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
+{
+    ngx_http_agentstream_worker_t     *worker;
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    /* the cache manager and loader are processes too */
+
+    if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    amcf = ngx_http_cycle_get_module_main_conf(cycle,
+                                               ngx_http_agentstream_module);
+
+    if (amcf == NULL || !amcf->used) {
+        return NGX_OK;
+    }
+
+    worker = ngx_pcalloc(cycle->pool, sizeof(ngx_http_agentstream_worker_t));
+    if (worker == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_worker = worker;
+
+    worker->zone = amcf->zone->data;
+
+    ngx_http_agentstream_zone_init_worker(worker->zone);
+
+    if (ngx_http_agentstream_call_init_worker(cycle) != NGX_OK
+        || ngx_http_agentstream_hub_init_worker(cycle) != NGX_OK
+        || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_agentstream_notify_init_worker(cycle,
+                                                ngx_http_agentstream_hub_exit);
+}
+
+
+static void
+ngx_http_agentstream_exit_process(ngx_cycle_t *cycle)
+{
+    if (ngx_http_agentstream_worker == NULL) {
+        return;
+    }
+
+    ngx_http_agentstream_hub_exit();
+    ngx_http_agentstream_notify_exit_worker();
+    ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_worker->zone);
+}

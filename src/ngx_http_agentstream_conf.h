@@ -1,0 +1,95 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_CONF_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_CONF_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+/*
+ * Layer 0.  What the configuration says, and the one pointer to what a worker
+ * process holds.  Configuration is never written after it was merged.
+ */
+
+
+#define NGX_HTTP_AGENTSTREAM_BUSY_REJECT    0
+#define NGX_HTTP_AGENTSTREAM_BUSY_QUEUE     1
+#define NGX_HTTP_AGENTSTREAM_BUSY_ATTACH    2
+
+#define NGX_HTTP_AGENTSTREAM_CONTINUE       0
+#define NGX_HTTP_AGENTSTREAM_ABORT_TURN     1
+
+#define NGX_HTTP_AGENTSTREAM_KINDS_SEED     0
+#define NGX_HTTP_AGENTSTREAM_KINDS_ACP      1
+
+#define NGX_HTTP_AGENTSTREAM_PACKETS_ALL    0
+#define NGX_HTTP_AGENTSTREAM_PACKETS_CORE   1
+
+#define NGX_HTTP_AGENTSTREAM_ASK            0
+#define NGX_HTTP_AGENTSTREAM_ALLOW          1
+#define NGX_HTTP_AGENTSTREAM_DENY           2
+
+
+typedef struct {
+    ngx_shm_zone_t                      *zone;
+    size_t                               zone_size;
+    ngx_msec_t                           retain;
+    ngx_uint_t                           used;       /* "agentstream" is on in
+                                                        some location */
+} ngx_http_agentstream_main_conf_t;
+
+
+typedef struct {
+    ngx_str_t                            prefix;     /* of the internal
+                                                        location; empty: off */
+    ngx_str_t                            name;       /* of this location */
+    ngx_http_conf_ctx_t                 *server;     /* where prefix is */
+
+    ngx_http_complex_value_t            *route;
+    ngx_http_complex_value_t            *directory;
+
+    ngx_msec_t                           keepalive;
+    ngx_msec_t                           heartbeat;
+    ngx_msec_t                           idle_timeout;
+    ngx_msec_t                           turn_timeout;
+    ngx_msec_t                           detach_timeout;
+    ngx_msec_t                           question_timeout;
+    ngx_msec_t                           permission_timeout;
+    ngx_msec_t                           tool_throttle;
+
+    ngx_uint_t                           busy;
+    ngx_uint_t                           on_disconnect;
+    ngx_uint_t                           permissions;
+    ngx_uint_t                           tool_kinds;
+    ngx_uint_t                           packets;
+    ngx_int_t                            max_steps;
+
+    size_t                               turn_size;
+    size_t                               event_size;
+    off_t                                body_size;  /* 0: no limit */
+} ngx_http_agentstream_loc_conf_t;
+
+
+/* parts of a worker; each is created by its own part and lives until exit */
+
+typedef struct {
+    struct ngx_http_agentstream_zone_s    *zone;
+    struct ngx_http_agentstream_calls_s   *calls;
+    struct ngx_http_agentstream_hubs_s    *hubs;
+    struct ngx_http_agentstream_notify_s  *notify;
+    struct ngx_http_agentstream_turns_s   *turns;
+} ngx_http_agentstream_worker_t;
+
+
+extern ngx_module_t                    ngx_http_agentstream_module;
+extern ngx_http_agentstream_worker_t  *ngx_http_agentstream_worker;
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_CONF_H_INCLUDED_ */

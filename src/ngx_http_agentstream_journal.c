@@ -1,0 +1,295 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 1: the journal.  Records in a chain of blocks; a record is a small
+ * header and the packet's bytes.  The owner writes beyond what is published,
+ * without the lock; publishing one is moving last_seq and the block's "used"
+ * under it, so that a reader, or the successor of an owner that was killed,
+ * sees a packet whole or not at all.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_journal.h"
+
+
+#define NGX_HTTP_AGENTSTREAM_BLOCK_MIN   2048
+#define NGX_HTTP_AGENTSTREAM_BLOCK_MAX   32768
+
+#define NGX_HTTP_AGENTSTREAM_BLOCK_HEAD                                       \
+    offsetof(ngx_http_agentstream_block_t, data)
+
+
+typedef struct {
+    uint32_t                             len;
+    uint32_t                             part;
+} ngx_http_agentstream_record_t;
+
+
+static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    size_t size, size_t limit);
+static ngx_int_t ngx_http_agentstream_journal_drop_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal);
+static void ngx_http_agentstream_journal_link_locked(
+    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_block_t *block, size_t size);
+static void ngx_http_agentstream_journal_seek_locked(
+    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_cursor_t *cursor);
+
+
+u_char *
+ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size, size_t limit)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    /* records are aligned, so that the next one's header is too */
+
+    size = ngx_align(sizeof(ngx_http_agentstream_record_t) + size, 8);
+
+    block = node->journal.last;
+
+    if (block == NULL || block->size - block->used < size) {
+        block = ngx_http_agentstream_journal_grow(zone, node, size, limit);
+
+        if (block == NULL) {
+            return NULL;
+        }
+    }
+
+    return block->data + block->used + sizeof(ngx_http_agentstream_record_t);
+}
+
+
+u_char *
+ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t *size)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = (ngx_http_agentstream_block_t *) node->tail;
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_journal_link_locked(&node->journal, block,
+                                             sizeof(node->tail));
+    ngx_http_agentstream_zone_unlock(zone);
+
+    *size = block->size - sizeof(ngx_http_agentstream_record_t);
+
+    return block->data + sizeof(ngx_http_agentstream_record_t);
+}
+
+
+void
+ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part)
+{
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_record_t   *record;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+    block = journal->last;
+
+    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+
+    record->len = last - (u_char *) (record + 1);
+    record->part = part;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    block->used += ngx_align(sizeof(ngx_http_agentstream_record_t)
+                             + record->len, 8);
+    journal->bytes += record->len;
+    journal->last_seq++;
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+static ngx_http_agentstream_block_t *
+ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size, size_t limit)
+{
+    size_t                           want;
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+
+    /* as much again as there is: at most half of a journal is empty */
+
+    want = ngx_min(journal->size, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
+    want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
+    want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + size);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    while (journal->size + want > limit
+           && ngx_http_agentstream_journal_drop_locked(zone, journal)
+              == NGX_OK)
+    {
+        /* void */
+    }
+
+    for ( ;; ) {
+        block = ngx_http_agentstream_zone_alloc_locked(zone, want);
+
+        if (block) {
+            ngx_http_agentstream_journal_link_locked(journal, block, want);
+            break;
+        }
+
+        /* the zone is full of running turns: this one pays with its own */
+
+        if (ngx_http_agentstream_journal_drop_locked(zone, journal)
+            != NGX_OK)
+        {
+            break;
+        }
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return block;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_journal_drop_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_journal_t *journal)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = journal->first;
+
+    if (block == journal->last) {
+        return NGX_DECLINED;
+    }
+
+    journal->first = block->next;
+    journal->first_seq = block->next->seq;
+    journal->size -= NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + block->size;
+    journal->dropped++;
+
+    ngx_slab_free_locked(zone->shpool, block);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_journal_link_locked(
+    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_block_t *block, size_t size)
+{
+    block->next = NULL;
+    block->seq = journal->last_seq + 1;
+    block->size = size - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD;
+    block->used = 0;
+
+    journal->size += size;
+
+    if (journal->last) {
+        journal->last->next = block;
+
+    } else {
+        journal->first = block;
+    }
+
+    journal->last = block;
+}
+
+
+size_t
+ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_cursor_t *cursor, u_char *buf, size_t size,
+    size_t *need)
+{
+    u_char                          *p, *end;
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_record_t   *record;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+
+    *need = 0;
+
+    if (cursor->seq > journal->last_seq) {
+        return 0;
+    }
+
+    if (cursor->block == NULL || cursor->dropped != journal->dropped) {
+        ngx_http_agentstream_journal_seek_locked(journal, cursor);
+    }
+
+    p = buf;
+    end = buf + size;
+    block = cursor->block;
+
+    while (cursor->seq <= journal->last_seq) {
+
+        if (cursor->offset == block->used) {
+            block = block->next;
+            cursor->block = block;
+            cursor->offset = 0;
+            continue;
+        }
+
+        record = (ngx_http_agentstream_record_t *)
+                     (block->data + cursor->offset);
+
+        if ((size_t) (end - p) < record->len) {
+
+            if (p == buf) {
+                *need = record->len;
+            }
+
+            break;
+        }
+
+        p = ngx_cpymem(p, record + 1, record->len);
+
+        cursor->offset += ngx_align(sizeof(ngx_http_agentstream_record_t)
+                                    + record->len, 8);
+        cursor->seq++;
+    }
+
+    return p - buf;
+}
+
+
+static void
+ngx_http_agentstream_journal_seek_locked(
+    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_cursor_t *cursor)
+{
+    uint64_t                        seq;
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_record_t  *record;
+
+    block = journal->first;
+
+    while (block->next && block->next->seq <= cursor->seq) {
+        block = block->next;
+    }
+
+    cursor->block = block;
+    cursor->offset = 0;
+    cursor->dropped = journal->dropped;
+
+    for (seq = block->seq; seq < cursor->seq; seq++) {
+        record = (ngx_http_agentstream_record_t *)
+                     (block->data + cursor->offset);
+
+        cursor->offset += ngx_align(sizeof(ngx_http_agentstream_record_t)
+                                    + record->len, 8);
+    }
+}

@@ -1,0 +1,61 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_JOURNAL_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_JOURNAL_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_zone.h"
+
+
+/*
+ * Layer 1.  One turn's packets in the order they were made, as the bytes that
+ * go to clients.  Its owner appends; anybody reads from a cursor.
+ */
+
+
+/* a reader's place; zeroed and with the seq wanted next it is a valid one */
+
+typedef struct {
+    uint64_t                             seq;      /* next one to read */
+    ngx_http_agentstream_block_t        *block;    /* hint: where it is */
+    uint32_t                             offset;
+    ngx_uint_t                           dropped;  /* the hint's age */
+} ngx_http_agentstream_cursor_t;
+
+
+/*
+ * Room for one packet of at most size bytes, contiguous; NULL: the zone is
+ * full.  It belongs to the owner until append() or the next reserve().  The
+ * oldest packets are dropped when all would exceed limit.
+ */
+u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size, size_t limit);
+
+/* the same in the room kept for the terminal packet, in any zone */
+u_char *ngx_http_agentstream_journal_reserve_tail(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    size_t *size);
+
+/* the reserved packet, from its start to last, becomes the next one; part is
+   for whoever takes the turn over */
+void ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part);
+
+/*
+ * Copies whole packets from the cursor on into buf and moves the cursor.  A
+ * packet larger than what is left of buf waits, unless it is the first: then
+ * *need is its size and nothing is copied.  Returns the bytes copied.  The
+ * cursor must not be older than journal.first_seq.
+ */
+size_t ngx_http_agentstream_journal_read_locked(
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_cursor_t *cursor,
+    u_char *buf, size_t size, size_t *need);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_JOURNAL_H_INCLUDED_ */

@@ -1,0 +1,381 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 2: waking.  A watch stands for one turn that somebody in this worker
+ * waits for; its bit in the turn's node asks the owner for a wake-up through
+ * this worker's eventfd.  Waiters may detach, themselves or others, while they
+ * are woken.  Should a wake-up be lost, a slow poll finds what it was about.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include "ngx_http_agentstream_notify.h"
+
+
+#define NGX_HTTP_AGENTSTREAM_POLL  1000
+
+
+struct ngx_http_agentstream_watch_s {
+    ngx_str_node_t                       sn;       /* by the turn's id */
+    ngx_queue_t                          queue;    /* in notify */
+    ngx_queue_t                          waiters;
+    ngx_uint_t                           busy;     /* being woken */
+    u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+};
+
+
+typedef struct ngx_http_agentstream_notify_s {
+    ngx_rbtree_t                         tree;
+    ngx_rbtree_node_t                    sentinel;
+    ngx_queue_t                          watches;
+    ngx_connection_t                    *connection;
+    ngx_event_t                          poll;
+    void                               (*exit)(void);
+} ngx_http_agentstream_notify_t;
+
+
+static ngx_http_agentstream_watch_t *ngx_http_agentstream_notify_find(
+    ngx_http_agentstream_notify_t *notify, ngx_str_t *turn);
+static void ngx_http_agentstream_notify_mark(ngx_str_t *turn, ngx_uint_t set);
+static void ngx_http_agentstream_notify_release(
+    ngx_http_agentstream_watch_t *watch);
+static void ngx_http_agentstream_notify_run(
+    ngx_http_agentstream_watch_t *watch);
+static void ngx_http_agentstream_notify_run_all(
+    ngx_http_agentstream_notify_t *notify);
+static void ngx_http_agentstream_notify_read_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_notify_poll_handler(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_http_agentstream_notify_init_worker(ngx_cycle_t *cycle, void (*exit)(void))
+{
+    ngx_connection_t               *c;
+    ngx_http_agentstream_zone_t    *zone;
+    ngx_http_agentstream_notify_t  *notify;
+
+    notify = ngx_pcalloc(cycle->pool, sizeof(ngx_http_agentstream_notify_t));
+    if (notify == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_rbtree_init(&notify->tree, &notify->sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_queue_init(&notify->watches);
+
+    notify->exit = exit;
+
+    notify->poll.handler = ngx_http_agentstream_notify_poll_handler;
+    notify->poll.data = notify;
+    notify->poll.log = cycle->log;
+    notify->poll.cancelable = 1;
+
+    ngx_http_agentstream_worker->notify = notify;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
+                      "agentstream notify: more workers than when the zone "
+                      "was made, packets of other workers are polled for");
+        return NGX_OK;
+    }
+
+    c = ngx_get_connection(zone->sh->slots[zone->slot].fd, cycle->log);
+    if (c == NULL) {
+        return NGX_ERROR;
+    }
+
+    c->data = notify;
+    c->log = cycle->log;
+
+    /* "idle": told when the worker is to leave; "channel": no leaked socket */
+
+    c->idle = 1;
+    c->read->channel = 1;
+    c->write->channel = 1;
+    c->read->log = cycle->log;
+    c->read->handler = ngx_http_agentstream_notify_read_handler;
+
+    if (ngx_add_event(c->read, NGX_READ_EVENT, 0) == NGX_ERROR) {
+        ngx_free_connection(c);
+        return NGX_ERROR;
+    }
+
+    notify->connection = c;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_notify_exit_worker(void)
+{
+    ngx_http_agentstream_notify_t  *notify;
+
+    notify = ngx_http_agentstream_worker->notify;
+
+    if (notify->poll.timer_set) {
+        ngx_del_timer(&notify->poll);
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_notify_attach(ngx_http_agentstream_waiter_t *waiter,
+    ngx_str_t *turn)
+{
+    ngx_http_agentstream_watch_t   *watch;
+    ngx_http_agentstream_notify_t  *notify;
+
+    notify = ngx_http_agentstream_worker->notify;
+
+    watch = ngx_http_agentstream_notify_find(notify, turn);
+
+    if (watch == NULL) {
+        watch = ngx_calloc(sizeof(ngx_http_agentstream_watch_t),
+                           ngx_cycle->log);
+        if (watch == NULL) {
+            return NGX_ERROR;
+        }
+
+        watch->sn.str.len = ngx_min(turn->len, sizeof(watch->id));
+        watch->sn.str.data = watch->id;
+        ngx_memcpy(watch->id, turn->data, watch->sn.str.len);
+        watch->sn.node.key = ngx_crc32_short(watch->id, watch->sn.str.len);
+
+        ngx_rbtree_insert(&notify->tree, &watch->sn.node);
+        ngx_queue_insert_tail(&notify->watches, &watch->queue);
+        ngx_queue_init(&watch->waiters);
+
+        ngx_http_agentstream_notify_mark(&watch->sn.str, 1);
+
+        if (!notify->poll.timer_set) {
+            ngx_add_timer(&notify->poll, NGX_HTTP_AGENTSTREAM_POLL);
+        }
+    }
+
+    waiter->watch = watch;
+    ngx_queue_insert_tail(&watch->waiters, &waiter->queue);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_notify_detach(ngx_http_agentstream_waiter_t *waiter)
+{
+    ngx_http_agentstream_watch_t  *watch;
+
+    watch = waiter->watch;
+
+    if (watch == NULL) {
+        return;
+    }
+
+    ngx_queue_remove(&waiter->queue);
+    waiter->watch = NULL;
+
+    ngx_http_agentstream_notify_release(watch);
+}
+
+
+static ngx_http_agentstream_watch_t *
+ngx_http_agentstream_notify_find(ngx_http_agentstream_notify_t *notify,
+    ngx_str_t *turn)
+{
+    return (ngx_http_agentstream_watch_t *)
+               ngx_str_rbtree_lookup(&notify->tree, turn,
+                                     ngx_crc32_short(turn->data, turn->len));
+}
+
+
+static void
+ngx_http_agentstream_notify_mark(ngx_str_t *turn, ngx_uint_t set)
+{
+    uint64_t                      bit;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        return;
+    }
+
+    bit = (uint64_t) 1 << (zone->slot % 64);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, turn);
+
+    if (node && set) {
+        node->watchers[zone->slot / 64] |= bit;
+
+    } else if (node) {
+        node->watchers[zone->slot / 64] &= ~bit;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+static void
+ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
+{
+    ngx_http_agentstream_notify_t  *notify;
+
+    if (watch->busy || !ngx_queue_empty(&watch->waiters)) {
+        return;
+    }
+
+    notify = ngx_http_agentstream_worker->notify;
+
+    ngx_http_agentstream_notify_mark(&watch->sn.str, 0);
+
+    ngx_rbtree_delete(&notify->tree, &watch->sn.node);
+    ngx_queue_remove(&watch->queue);
+    ngx_free(watch);
+}
+
+
+void
+ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers)
+{
+    uint64_t                       one, mask;
+    ngx_uint_t                     i, slot;
+    ngx_http_agentstream_zone_t   *zone;
+    ngx_http_agentstream_watch_t  *watch;
+
+    one = 1;
+    zone = ngx_http_agentstream_worker->zone;
+
+    for (i = 0; i * 64 < zone->sh->nslots; i++) {
+
+        for (mask = watchers[i]; mask; mask &= mask - 1) {
+            slot = i * 64 + __builtin_ctzll(mask);
+
+            if (slot == zone->slot) {
+                continue;
+            }
+
+            if (write(zone->sh->slots[slot].fd, &one, sizeof(one)) == -1) {
+                ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, ngx_errno,
+                              "agentstream notify: write() to eventfd failed");
+            }
+        }
+    }
+
+    watch = ngx_http_agentstream_notify_find(
+                                    ngx_http_agentstream_worker->notify, turn);
+    if (watch) {
+        ngx_http_agentstream_notify_run(watch);
+    }
+}
+
+
+static void
+ngx_http_agentstream_notify_run(ngx_http_agentstream_watch_t *watch)
+{
+    ngx_queue_t                     todo, *q;
+    ngx_http_agentstream_waiter_t  *waiter;
+
+    if (watch->busy) {
+        return;
+    }
+
+    watch->busy = 1;
+
+    ngx_queue_init(&todo);
+
+    if (!ngx_queue_empty(&watch->waiters)) {
+        ngx_queue_add(&todo, &watch->waiters);
+        ngx_queue_init(&watch->waiters);
+    }
+
+    while (!ngx_queue_empty(&todo)) {
+        q = ngx_queue_head(&todo);
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&watch->waiters, q);
+
+        waiter = ngx_queue_data(q, ngx_http_agentstream_waiter_t, queue);
+        waiter->handler(waiter->data);
+    }
+
+    watch->busy = 0;
+
+    ngx_http_agentstream_notify_release(watch);
+}
+
+
+static void
+ngx_http_agentstream_notify_run_all(ngx_http_agentstream_notify_t *notify)
+{
+    ngx_queue_t                    todo, *q;
+    ngx_http_agentstream_watch_t  *watch;
+
+    if (ngx_queue_empty(&notify->watches)) {
+        return;
+    }
+
+    /* watches may come and go meanwhile, each one is taken once */
+
+    ngx_queue_init(&todo);
+    ngx_queue_add(&todo, &notify->watches);
+    ngx_queue_init(&notify->watches);
+
+    while (!ngx_queue_empty(&todo)) {
+        q = ngx_queue_head(&todo);
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&notify->watches, q);
+
+        watch = ngx_queue_data(q, ngx_http_agentstream_watch_t, queue);
+        ngx_http_agentstream_notify_run(watch);
+    }
+}
+
+
+static void
+ngx_http_agentstream_notify_read_handler(ngx_event_t *ev)
+{
+    uint64_t                        n;
+    ngx_connection_t               *c;
+    ngx_http_agentstream_notify_t  *notify;
+
+    c = ev->data;
+    notify = c->data;
+
+    if (c->close) {
+        c->close = 0;
+        c->idle = 0;
+        notify->exit();
+        return;
+    }
+
+    if (read(c->fd, &n, sizeof(n)) == -1) {
+        return;
+    }
+
+    ngx_http_agentstream_notify_run_all(notify);
+}
+
+
+static void
+ngx_http_agentstream_notify_poll_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_notify_t  *notify;
+
+    notify = ev->data;
+
+    ngx_http_agentstream_notify_run_all(notify);
+
+    if (!ngx_queue_empty(&notify->watches)) {
+        ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_POLL);
+    }
+}

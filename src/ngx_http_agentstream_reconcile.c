@@ -1,0 +1,213 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 3: reconciling.  GET session/status, then GET session/{id}/message for
+ * the root and each subagent, one after the other.  The status is asked first:
+ * an answer that ends in between is then found complete, not missed.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_reconcile.h"
+
+
+static ngx_int_t ngx_http_agentstream_reconcile_fetch(
+    ngx_http_agentstream_reconcile_t *rec);
+static void ngx_http_agentstream_reconcile_status_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_reconcile_messages_done(void *data,
+    ngx_http_agentstream_call_t *call);
+
+
+ngx_int_t
+ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    if (rec->call) {
+        return NGX_OK;
+    }
+
+    call = ngx_http_agentstream_call_create(rec->conf, rec->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_STATUS,
+                                            NULL, NULL, rec->directory);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->done_handler = ngx_http_agentstream_reconcile_status_done;
+    call->data = rec;
+
+    rec->call = call;
+    rec->next = 0;
+
+    ngx_http_agentstream_call_open(call);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_reconcile_stop(ngx_http_agentstream_reconcile_t *rec)
+{
+    if (rec->call) {
+        ngx_http_agentstream_call_close(rec->call);
+        rec->call = NULL;
+    }
+}
+
+
+static void
+ngx_http_agentstream_reconcile_status_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_reconcile_t *rec = data;
+
+    ngx_int_t                      rc;
+    ngx_str_t                    **sessions, name;
+    ngx_uint_t                     status, v;
+    ngx_http_agentstream_json_t    json;
+
+    rec->call = NULL;
+    status = call->status;
+
+    if (status == NGX_HTTP_OK) {
+        ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+        rc = ngx_http_agentstream_json_parse(&json, call->body.data,
+                                             call->body.len);
+
+        if (rc == NGX_OK
+            && ngx_http_agentstream_json_type(&json, 0)
+               == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+        {
+            rec->busy = 0;
+            sessions = rec->sessions->elts;
+
+            for (v = ngx_http_agentstream_json_first(&json, 0);
+                 v;
+                 v = ngx_http_agentstream_json_next(&json, 0, v))
+            {
+                /* it lists those that are busy or wait for a retry */
+
+                name = ngx_http_agentstream_json_string(&json, v);
+
+                if (name.len == sessions[0]->len
+                    && ngx_memcmp(name.data, sessions[0]->data, name.len) == 0
+                    && !ngx_http_agentstream_json_is(&json,
+                           ngx_http_agentstream_json_get(&json, v + 1, "type"),
+                           "idle"))
+                {
+                    rec->busy = 1;
+                }
+            }
+
+        } else {
+            status = NGX_HTTP_BAD_GATEWAY;
+        }
+
+        ngx_http_agentstream_json_destroy(&json);
+    }
+
+    if (status == NGX_HTTP_OK
+        && ngx_http_agentstream_reconcile_fetch(rec) != NGX_OK)
+    {
+        status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (status != NGX_HTTP_OK) {
+        rec->handler(rec->data, status, 0);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_reconcile_fetch(ngx_http_agentstream_reconcile_t *rec)
+{
+    ngx_str_t                    **sessions;
+    ngx_http_agentstream_call_t   *call;
+
+    sessions = rec->sessions->elts;
+
+    call = ngx_http_agentstream_call_create(rec->conf, rec->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
+                                            sessions[rec->next], NULL,
+                                            rec->directory);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->done_handler = ngx_http_agentstream_reconcile_messages_done;
+    call->data = rec;
+
+    rec->call = call;
+
+    ngx_http_agentstream_call_open(call);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_reconcile_messages_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_reconcile_t *rec = data;
+
+    ngx_int_t                      rc;
+    ngx_str_t                    **sessions;
+    ngx_uint_t                     status;
+    ngx_http_agentstream_json_t    json;
+
+    rec->call = NULL;
+    status = call->status;
+
+    if (status == NGX_HTTP_OK) {
+        ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+        rc = ngx_http_agentstream_json_parse(&json, call->body.data,
+                                             call->body.len);
+
+        if (rc == NGX_OK
+            && ngx_http_agentstream_json_type(&json, 0)
+               == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+        {
+            sessions = rec->sessions->elts;
+
+            rc = ngx_http_agentstream_translate_messages(rec->translate,
+                                                sessions[rec->next], &json, 0);
+
+            if (rc != NGX_OK) {
+                status = NGX_HTTP_INSUFFICIENT_STORAGE;
+            }
+
+        } else {
+            status = NGX_HTTP_BAD_GATEWAY;
+        }
+
+        ngx_http_agentstream_json_destroy(&json);
+
+    } else if (rec->next) {
+        /* a subagent's session may be gone by now */
+        status = NGX_HTTP_OK;
+    }
+
+    rec->next++;
+
+    if (status == NGX_HTTP_OK && rec->next < rec->sessions->nelts) {
+
+        if (ngx_http_agentstream_reconcile_fetch(rec) == NGX_OK) {
+            return;
+        }
+
+        status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rec->handler(rec->data, status, rec->busy);
+}

@@ -1,0 +1,550 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * The translator's door: what its owner calls, and which event goes where.
+ * Layer 2, pure.  Nothing OpenCode sends is trusted: a member that is absent
+ * or of another type than expected is as good as none.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+static ngx_int_t ngx_http_agentstream_tr_event(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_tr_removed(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_tr_stored(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t message, ngx_uint_t ours);
+
+
+ngx_http_agentstream_translate_t *
+ngx_http_agentstream_translate_create(ngx_pool_t *pool,
+    ngx_http_agentstream_translate_conf_t *conf,
+    ngx_http_agentstream_translate_sink_t *sink, void *ctx,
+    ngx_str_t *session, ngx_str_t *turn)
+{
+    ngx_http_agentstream_translate_t  *tr;
+
+    tr = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_translate_t));
+    if (tr == NULL) {
+        return NULL;
+    }
+
+    tr->pool = pool;
+    tr->conf = *conf;
+    tr->sink = sink;
+    tr->ctx = ctx;
+
+    if (ngx_http_agentstream_tr_copy(tr, &tr->turn, turn) != NGX_OK
+        || ngx_http_agentstream_tr_copy(tr, &tr->root.id, session) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    tr->root.root = 1;
+    ngx_str_set(&tr->root.meta, "null");
+    tr->session = &tr->root;
+
+    ngx_rbtree_init(&tr->messages, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->parts, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->calls, &tr->sentinel, ngx_str_rbtree_insert_value);
+
+    ngx_queue_init(&tr->answers);
+    ngx_queue_init(&tr->open);
+    ngx_queue_init(&tr->pending);
+    ngx_queue_init(&tr->holding);
+
+    return tr;
+}
+
+
+void
+ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_tr_call_t  *call;
+
+    ngx_http_agentstream_tr_forget(tr, NULL);
+
+    for (q = ngx_queue_head(&tr->pending);
+         q != ngx_queue_sentinel(&tr->pending);
+         q = ngx_queue_next(q))
+    {
+        call = ngx_queue_data(q, ngx_http_agentstream_tr_call_t, queue);
+        ngx_http_agentstream_acp_destroy(&call->pending);
+    }
+
+    ngx_queue_init(&tr->pending);
+
+    ngx_http_agentstream_acp_destroy(&tr->buf);
+    ngx_http_agentstream_acp_destroy(&tr->joined);
+    ngx_http_agentstream_json_destroy(&tr->json);
+}
+
+
+void
+ngx_http_agentstream_translate_time(ngx_http_agentstream_translate_t *tr,
+    u_char *timestamp, ngx_msec_t now)
+{
+    tr->timestamp = timestamp;
+    tr->now = now;
+}
+
+
+ngx_http_agentstream_translate_state_t *
+ngx_http_agentstream_translate_state(ngx_http_agentstream_translate_t *tr)
+{
+    return &tr->state;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_translate_settled(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = tr->root.last;
+
+    return tr->state.user_seen
+           && m && m->completed
+           && (m->failed || m->finish > NGX_HTTP_AGENTSTREAM_TR_GOES_ON)
+           && tr->state.nopen == 0
+           && tr->state.nheld == 0;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_start(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    if (tr->conf.core || tr->finished) {
+        return NGX_OK;
+    }
+
+    b = &tr->buf;
+
+    ngx_http_agentstream_acp_open(b, "turn_started", tr->timestamp);
+    ngx_http_agentstream_acp_member_text(b, ",\"turnId\":", &tr->turn);
+    ngx_http_agentstream_acp_member_text(b, ",\"sessionId\":", &tr->root.id);
+    ngx_http_agentstream_acp_member_text(b, ",\"messageId\":", &tr->turn);
+    ngx_http_agentstream_acp_close(b, &tr->root.meta);
+
+    return ngx_http_agentstream_tr_send(tr, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_event_t *ev)
+{
+    ngx_http_agentstream_tr_session_t  *s;
+
+    if (tr->finished) {
+        return NGX_OK;
+    }
+
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_CREATED) {
+        return ngx_http_agentstream_tr_child(tr, &ev->session, &ev->parent);
+    }
+
+    s = ngx_http_agentstream_tr_session(tr, &ev->session);
+
+    if (s == NULL || ev->properties == 0) {
+        return NGX_OK;
+    }
+
+    switch (ev->type) {
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_DELTA:
+        return ngx_http_agentstream_tr_delta(tr, s, ev->json, ev->properties);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PART:
+        return ngx_http_agentstream_tr_update(tr, s, ev->json,
+                     ngx_http_agentstream_json_get(ev->json, ev->properties,
+                                                   "part"), 0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE:
+        return ngx_http_agentstream_tr_info(tr, s, ev->json,
+                     ngx_http_agentstream_json_get(ev->json, ev->properties,
+                                                   "info"), 0, 0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_STATUS:
+    case NGX_HTTP_AGENTSTREAM_EVENT_IDLE:
+        return ngx_http_agentstream_tr_status(tr, s, ev->json,
+                     ngx_http_agentstream_json_get(ev->json, ev->properties,
+                                                   "status"));
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_ERROR:
+        if (!s->root) {
+            return NGX_OK;
+        }
+
+        tr->state.error = 1;
+
+        return ngx_http_agentstream_tr_error(tr, ev->json,
+                     ngx_http_agentstream_json_get(ev->json, ev->properties,
+                                                   "error"));
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_DELETED:
+        if (s->root) {
+            tr->state.deleted = 1;
+        }
+
+        return NGX_OK;
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PART_REMOVED:
+    case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED:
+        return ngx_http_agentstream_tr_removed(tr, s, ev);
+
+    default:
+        break;
+    }
+
+    /* before our message was seen all else is of an earlier turn */
+
+    if (!tr->state.user_seen) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_tr_event(tr, s, ev);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_tr_event(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
+{
+    switch (ev->type) {
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_TODO:
+        return ngx_http_agentstream_tr_plan(tr, s, ev->json,
+                     ngx_http_agentstream_json_get(ev->json, ev->properties,
+                                                   "todos"));
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED:
+        return ngx_http_agentstream_tr_compacted(tr, s);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION:
+        return ngx_http_agentstream_tr_ask(tr, s, ev->json, ev->properties, 0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REPLIED:
+        return ngx_http_agentstream_tr_answer(tr, s, ev->json, ev->properties,
+                                              0, 0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REJECTED:
+        return ngx_http_agentstream_tr_answer(tr, s, ev->json, ev->properties,
+                                              0, 1);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION:
+        return ngx_http_agentstream_tr_ask(tr, s, ev->json, ev->properties, 1);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION_REPLIED:
+        return ngx_http_agentstream_tr_answer(tr, s, ev->json, ev->properties,
+                                              1, 0);
+
+    default:
+        return NGX_OK;
+    }
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_tr_removed(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
+{
+    ngx_str_t                        id;
+    ngx_http_agentstream_tr_part_t  *part;
+
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED) {
+        id = ngx_http_agentstream_opencode_text(ev->json, ev->properties,
+                                                "messageID");
+
+        return ngx_http_agentstream_tr_remove_message(tr, s, &id);
+    }
+
+    id = ngx_http_agentstream_opencode_text(ev->json, ev->properties,
+                                            "partID");
+
+    part = ngx_http_agentstream_tr_find_part(tr, &id);
+
+    if (part == NULL || part->message->session != s) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_tr_remove_part(tr, part);
+}
+
+
+void
+ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_tr_part_t  *part;
+
+    tr->gap = 1;
+
+    for (q = ngx_queue_head(&tr->open);
+         q != ngx_queue_sentinel(&tr->open);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, openq);
+        part->gap = 1;
+        part->nhalf = 0;
+    }
+
+    /* nor is what was held: what is missing may be in the middle of it */
+
+    ngx_http_agentstream_tr_forget(tr, NULL);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_http_agentstream_json_t *json,
+    ngx_uint_t messages)
+{
+    ngx_str_t                           id;
+    ngx_uint_t                          v, info, ours;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    s = ngx_http_agentstream_tr_session(tr, session);
+
+    if (s == NULL
+        || ngx_http_agentstream_json_type(json, messages)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        return NGX_OK;
+    }
+
+    ours = 0;
+
+    for (v = ngx_http_agentstream_json_first(json, messages);
+         v;
+         v = ngx_http_agentstream_json_next(json, messages, v))
+    {
+        info = ngx_http_agentstream_json_get(json, v, "info");
+        id = ngx_http_agentstream_opencode_text(json, info, "id");
+
+        if (s->root && ngx_http_agentstream_tr_eq(&id, &tr->turn)) {
+            ours = 1;
+        }
+
+        if (ngx_http_agentstream_tr_stored(tr, s, json, v, ours) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_message(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t message)
+{
+    ngx_http_agentstream_tr_session_t  *s;
+
+    s = ngx_http_agentstream_tr_session(tr, session);
+
+    if (s == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_tr_stored(tr, s, json, message, 0);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_tr_stored(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t message, ngx_uint_t ours)
+{
+    ngx_str_t                           id;
+    ngx_uint_t                          v, info, parts;
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    if (tr->finished
+        || ngx_http_agentstream_json_type(json, message)
+           != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+    {
+        return NGX_OK;
+    }
+
+    info = ngx_http_agentstream_json_get(json, message, "info");
+    parts = ngx_http_agentstream_json_get(json, message, "parts");
+
+    id = ngx_http_agentstream_opencode_text(json, info, "id");
+
+    if (id.len == 0
+        || ngx_http_agentstream_json_type(json, parts)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        return NGX_OK;
+    }
+
+    m = ngx_http_agentstream_tr_message(tr, s, &id);
+    if (m == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (m->session != s) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_tr_info(tr, s, json, info, 1, ours) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    tr->mark++;
+
+    for (v = ngx_http_agentstream_json_first(json, parts);
+         v;
+         v = ngx_http_agentstream_json_next(json, parts, v))
+    {
+        if (ngx_http_agentstream_tr_update(tr, s, json, v, 1) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (!m->completed) {
+        return NGX_OK;
+    }
+
+    /* what a completed message does not contain was removed */
+
+    for (q = ngx_queue_head(&m->parts);
+         q != ngx_queue_sentinel(&m->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
+
+        if (part->mark != tr->mark
+            && ngx_http_agentstream_tr_remove_part(tr, part) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_heartbeat(ngx_http_agentstream_translate_t *tr,
+    ngx_msec_t elapsed, ngx_msec_t silent)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    if (tr->conf.core || tr->finished) {
+        return NGX_OK;
+    }
+
+    b = &tr->buf;
+
+    ngx_http_agentstream_acp_open(b, "heartbeat", tr->timestamp);
+    ngx_http_agentstream_acp_member_number(b, ",\"elapsedMs\":", elapsed);
+    ngx_http_agentstream_acp_member_number(b, ",\"silentMs\":", silent);
+    ngx_http_agentstream_acp_close(b, &tr->root.meta);
+
+    return ngx_http_agentstream_tr_send(tr, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_finish(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t cancelled)
+{
+    if (tr->finished) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_tr_flush_all(tr) != NGX_OK
+        || ngx_http_agentstream_tr_end(tr, cancelled) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    tr->finished = 1;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_fail(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t code, const char *message, ngx_str_t *details)
+{
+    u_char     *p;
+    ngx_str_t   text;
+
+    if (tr->finished) {
+        return NGX_OK;
+    }
+
+    text.data = (u_char *) message;
+    text.len = ngx_strlen(message);
+
+    p = tr->sink->reserve(tr->ctx,
+                          ngx_http_agentstream_acp_error_size(&text, details));
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_http_agentstream_acp_error(p, tr->timestamp, &text, code, details);
+
+    (void) tr->sink->commit(tr->ctx, p, 0);
+
+    ngx_str_set(&tr->state.stop_reason, "error");
+    tr->finished = 1;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_send(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t part)
+{
+    u_char  *p;
+
+    if (tr->buf.failed) {
+        return NGX_ERROR;
+    }
+
+    p = tr->sink->reserve(tr->ctx, tr->buf.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_cpymem(p, tr->buf.start, tr->buf.len);
+
+    (void) tr->sink->commit(tr->ctx, p, part);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_copy(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *dst, ngx_str_t *src)
+{
+    dst->data = ngx_pnalloc(tr->pool, src->len + 1);
+    if (dst->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    dst->len = ngx_http_agentstream_json_copy(dst->data, src) - dst->data;
+
+    return NGX_OK;
+}

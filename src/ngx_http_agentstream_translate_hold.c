@@ -1,0 +1,210 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * Events of a message or part that was not announced yet (contract 4.5): kept
+ * as they came until the message is known, by its event or by a look-up, and
+ * then handled in their order.  Layer 2, pure.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+#define NGX_HTTP_AGENTSTREAM_TR_HELD_MAX  262144
+
+
+/* malloc()ed; the event's properties, or the part, follow it as the only
+   element of an array, since json's root is 0 and 0 means absent */
+
+typedef struct {
+    ngx_queue_t                              queue;     /* in tr->holding */
+    ngx_http_agentstream_tr_part_t          *part;
+    size_t                                   len;
+    unsigned                                 delta:1;
+} ngx_http_agentstream_tr_held_t;
+
+
+static ngx_http_agentstream_tr_held_t *ngx_http_agentstream_tr_next_held(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
+static void ngx_http_agentstream_tr_release(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_held_t *held);
+
+
+ngx_int_t
+ngx_http_agentstream_tr_hold(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_tr_part_t *part,
+    ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t delta)
+{
+    u_char                          *p;
+    size_t                           size;
+    ngx_str_t                        raw;
+    ngx_http_agentstream_tr_held_t  *held;
+
+    raw = ngx_http_agentstream_json_raw(json, value);
+    size = sizeof(ngx_http_agentstream_tr_held_t) + raw.len + 2;
+
+    if (part->gap && delta) {
+        return NGX_OK;
+    }
+
+    if (tr->held + size > NGX_HTTP_AGENTSTREAM_TR_HELD_MAX) {
+
+        /* as if it were lost: the final snapshot has it all */
+
+        part->gap = 1;
+        return NGX_OK;
+    }
+
+    held = malloc(size);
+    if (held == NULL) {
+        return NGX_ERROR;
+    }
+
+    held->part = part;
+    held->len = raw.len + 2;
+    held->delta = delta;
+
+    p = (u_char *) (held + 1);
+
+    *p++ = '[';
+    p = ngx_cpymem(p, raw.data, raw.len);
+    *p = ']';
+
+    ngx_queue_insert_tail(&tr->holding, &held->queue);
+
+    tr->held += size;
+    tr->state.nheld++;
+
+    if (!m->resolving && ngx_http_agentstream_opencode_id(&m->sn.str)) {
+        m->resolving = 1;
+        tr->sink->resolve(tr->ctx, &m->session->id, &m->sn.str);
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_replay(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m)
+{
+    ngx_int_t                        rc;
+    ngx_uint_t                       v;
+    ngx_http_agentstream_json_t      json;
+    ngx_http_agentstream_tr_held_t  *held;
+
+    if (tr->state.nheld == 0) {
+        return NGX_OK;
+    }
+
+    rc = NGX_OK;
+
+    /* handling one may make others due, or handle them */
+
+    for ( ;; ) {
+
+        held = ngx_http_agentstream_tr_next_held(tr, m);
+        if (held == NULL) {
+            break;
+        }
+
+        ngx_queue_remove(&held->queue);
+
+        ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+        if (rc == NGX_OK
+            && ngx_http_agentstream_json_parse(&json, (u_char *) (held + 1),
+                                               held->len)
+               == NGX_OK)
+        {
+            v = ngx_http_agentstream_json_first(&json, 0);
+
+            if (held->delta) {
+                rc = ngx_http_agentstream_tr_delta(tr, m->session, &json, v);
+
+            } else {
+                rc = ngx_http_agentstream_tr_update(tr, m->session, &json, v,
+                                                    0);
+            }
+        }
+
+        ngx_http_agentstream_json_destroy(&json);
+        ngx_http_agentstream_tr_release(tr, held);
+    }
+
+    return rc;
+}
+
+
+/* the first one of the message that can be handled now */
+
+static ngx_http_agentstream_tr_held_t *
+ngx_http_agentstream_tr_next_held(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m)
+{
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_tr_held_t  *held;
+
+    for (q = ngx_queue_head(&tr->holding);
+         q != ngx_queue_sentinel(&tr->holding);
+         q = ngx_queue_next(q))
+    {
+        held = ngx_queue_data(q, ngx_http_agentstream_tr_held_t, queue);
+
+        if (held->part->message != m) {
+            continue;
+        }
+
+        if (!held->delta
+            || held->part->kind != NGX_HTTP_AGENTSTREAM_TR_UNKNOWN)
+        {
+            return held;
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_agentstream_tr_release(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_held_t *held)
+{
+    tr->held -= sizeof(ngx_http_agentstream_tr_held_t) + held->len;
+    tr->state.nheld--;
+
+    free(held);
+}
+
+
+/* drop what is held of a message, or (NULL) of all: it will not be missed,
+   unless the part turns out to be one of ours */
+
+void
+ngx_http_agentstream_tr_forget(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m)
+{
+    ngx_queue_t                     *q, *next;
+    ngx_http_agentstream_tr_held_t  *held;
+
+    for (q = ngx_queue_head(&tr->holding);
+         q != ngx_queue_sentinel(&tr->holding);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        held = ngx_queue_data(q, ngx_http_agentstream_tr_held_t, queue);
+
+        if (m == NULL || held->part->message == m) {
+            held->part->gap = 1;
+            held->part->message->resolving = 0;
+
+            ngx_queue_remove(q);
+            ngx_http_agentstream_tr_release(tr, held);
+        }
+    }
+}

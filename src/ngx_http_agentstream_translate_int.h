@@ -1,0 +1,352 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_TRANSLATE_INT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_TRANSLATE_INT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_json.h"
+#include "ngx_http_agentstream_opencode.h"
+#include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_translate.h"
+
+
+/*
+ * What the files of the translator share; for nobody else.  All structs live
+ * in the turn's pool and are never freed before it, except for what is held or
+ * put together in malloc()ed memory.
+ */
+
+
+typedef struct ngx_http_agentstream_tr_session_s
+    ngx_http_agentstream_tr_session_t;
+typedef struct ngx_http_agentstream_tr_message_s
+    ngx_http_agentstream_tr_message_t;
+typedef struct ngx_http_agentstream_tr_part_s  ngx_http_agentstream_tr_part_t;
+typedef struct ngx_http_agentstream_tr_call_s  ngx_http_agentstream_tr_call_t;
+typedef struct ngx_http_agentstream_tr_run_s  ngx_http_agentstream_tr_run_t;
+typedef struct ngx_http_agentstream_tr_ask_s  ngx_http_agentstream_tr_ask_t;
+
+
+struct ngx_http_agentstream_tr_session_s {
+    ngx_str_t                                id;
+    ngx_str_t                                meta;      /* "null", or an
+                                                           object */
+    ngx_str_t                                fields;    /* the same for the
+                                                           _meta of a tool */
+    ngx_http_agentstream_tr_message_t       *last;      /* newest assistant's */
+    ngx_http_agentstream_tr_message_t       *summary;   /* of a compaction */
+    ngx_http_agentstream_tr_session_t       *next;
+    unsigned                                 root:1;
+};
+
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_TR_NONE = 0,        /* no finish yet */
+    NGX_HTTP_AGENTSTREAM_TR_GOES_ON,         /* tool-calls, unknown */
+    NGX_HTTP_AGENTSTREAM_TR_LENGTH,
+    NGX_HTTP_AGENTSTREAM_TR_FILTER,
+    NGX_HTTP_AGENTSTREAM_TR_STOP             /* stop and all others */
+} ngx_http_agentstream_tr_finish_e;
+
+
+/* a message, known or only heard of */
+
+struct ngx_http_agentstream_tr_message_s {
+    ngx_str_node_t                           sn;        /* by id */
+    ngx_queue_t                              queue;     /* in tr->answers */
+    ngx_queue_t                              parts;
+    ngx_http_agentstream_tr_session_t       *session;
+    ngx_http_agentstream_tr_part_t          *last;      /* sent last */
+    ngx_http_agentstream_acp_usage_t         usage;
+    uint32_t                                 cost;      /* a digest */
+    int64_t                                  created;
+    ngx_uint_t                               finish;
+    ngx_uint_t                               nstale;
+    unsigned                                 known:1;
+    unsigned                                 assistant:1;
+    unsigned                                 ours:1;    /* of this turn */
+    unsigned                                 summary:1;
+    unsigned                                 open:1;    /* counted in nopen */
+    unsigned                                 completed:1;
+    unsigned                                 failed:1;
+    unsigned                                 resolving:1;
+    unsigned                                 removed:1;
+};
+
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_TR_UNKNOWN = 0,
+    NGX_HTTP_AGENTSTREAM_TR_TEXT,
+    NGX_HTTP_AGENTSTREAM_TR_THOUGHT,
+    NGX_HTTP_AGENTSTREAM_TR_TOOL,
+    NGX_HTTP_AGENTSTREAM_TR_SILENT           /* nothing for a client */
+} ngx_http_agentstream_tr_kind_e;
+
+
+/* chunks of one part without a chunk of another part of its message between */
+
+struct ngx_http_agentstream_tr_run_s {
+    uint64_t                                 from;
+    uint64_t                                 to;
+    ngx_http_agentstream_tr_run_t           *next;
+};
+
+
+struct ngx_http_agentstream_tr_part_s {
+    ngx_str_node_t                           sn;        /* by id */
+    ngx_queue_t                              queue;     /* in its message */
+    ngx_queue_t                              openq;     /* in tr->open */
+    ngx_http_agentstream_tr_message_t       *message;
+    ngx_http_agentstream_tr_call_t          *call;      /* of a tool */
+    ngx_http_agentstream_tr_run_t           *runs;      /* newest first */
+    ngx_http_agentstream_json_hash_t         sent;
+    ngx_str_t                                text;      /* of a summary */
+    ngx_uint_t                               kind;
+    ngx_uint_t                               number;
+    ngx_uint_t                               mark;      /* see tr->mark */
+    u_char                                   half[6];   /* of a pair */
+    unsigned                                 nhalf:3;
+    unsigned                                 open:1;    /* in tr->open */
+    unsigned                                 final:1;
+    unsigned                                 gap:1;     /* trust no delta */
+    unsigned                                 stale:1;   /* a retry left it */
+    unsigned                                 removed:1;
+};
+
+
+/* a tool call; several parts may speak of it, one after the other */
+
+struct ngx_http_agentstream_tr_call_s {
+    ngx_str_node_t                           sn;        /* by callID; only the
+                                                           newest is in the
+                                                           tree */
+    ngx_str_t                                id;        /* with "#2" */
+    ngx_queue_t                              queue;     /* in tr->pending */
+    ngx_http_agentstream_tr_call_t          *older;     /* the same callID */
+    ngx_http_agentstream_tr_session_t       *session;
+    ngx_http_agentstream_acp_buf_t           pending;   /* state not sent */
+    ngx_uint_t                               ncalls;    /* this and older */
+    ngx_uint_t                               number;
+    ngx_uint_t                               status;
+    ngx_msec_t                               time;      /* of the last sent */
+    size_t                                   spent;     /* on repeated states */
+    size_t                                   earned;    /* by new output */
+    size_t                                   output;    /* length so far */
+    size_t                                   len;       /* with digest: the */
+    uint32_t                                 digest;    /*   last state seen */
+    unsigned                                 waits:1;   /* in tr->pending */
+    unsigned                                 open:1;
+};
+
+
+/* a question or a permission request */
+
+struct ngx_http_agentstream_tr_ask_s {
+    ngx_str_t                                id;
+    ngx_http_agentstream_tr_session_t       *session;
+    ngx_http_agentstream_tr_call_t          *call;      /* or NULL */
+    ngx_http_agentstream_tr_ask_t           *next;
+    unsigned                                 permission:1;
+    unsigned                                 waits:1;
+};
+
+
+struct ngx_http_agentstream_translate_s {
+    ngx_pool_t                              *pool;
+    ngx_http_agentstream_translate_conf_t    conf;
+    ngx_http_agentstream_translate_sink_t   *sink;
+    void                                    *ctx;
+
+    ngx_str_t                                turn;
+    int64_t                                  created;   /* our message was */
+    ngx_http_agentstream_translate_state_t   state;
+
+    u_char                                  *timestamp;
+    ngx_msec_t                               now;
+
+    ngx_http_agentstream_tr_session_t        root;      /* first of the list */
+    ngx_http_agentstream_tr_session_t       *session;   /* found last */
+    ngx_http_agentstream_tr_part_t          *part;      /* found last */
+    ngx_http_agentstream_tr_ask_t           *asks;
+    ngx_http_agentstream_tr_run_t           *free_runs;
+
+    ngx_rbtree_t                             messages;
+    ngx_rbtree_t                             parts;
+    ngx_rbtree_t                             calls;
+    ngx_rbtree_node_t                        sentinel;
+
+    ngx_queue_t                              answers;   /* the root's assistant
+                                                           messages */
+    ngx_queue_t                              open;      /* texts not final */
+    ngx_queue_t                              pending;   /* calls throttled */
+    ngx_queue_t                              holding;   /* all that is held */
+
+    ngx_str_t                                error;     /* the first one's
+                                                           JSON */
+
+    ngx_http_agentstream_acp_buf_t           buf;       /* a packet */
+    ngx_http_agentstream_acp_buf_t           joined;    /* a text */
+    ngx_http_agentstream_json_t              json;      /* of the error */
+
+    size_t                                   held;      /* bytes */
+    ngx_uint_t                               number;    /* of parts, calls */
+    ngx_uint_t                               mark;      /* of REST answers */
+    ngx_uint_t                               nwaiting;
+    unsigned                                 gap:1;     /* there was one */
+    unsigned                                 aborted:1;
+    unsigned                                 finished:1;
+};
+
+
+#define ngx_http_agentstream_tr_eq(a, b)                                      \
+    ((a)->len == (b)->len && ngx_memcmp((a)->data, (b)->data, (a)->len) == 0)
+
+/* whether what the message says is said to the client */
+#define ngx_http_agentstream_tr_speaks(tr, m)                                 \
+    ((m)->ours && !(m)->summary && ((m)->assistant || (tr)->conf.history))
+
+/* contract 3: "core" is the seed's five types, and only of the root */
+#define ngx_http_agentstream_tr_mute(tr, s)                                   \
+    ((tr)->conf.core && !(s)->root)
+
+
+/* translate.c */
+
+/* tr->buf as the next packet */
+ngx_int_t ngx_http_agentstream_tr_send(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t part);
+/* a copy in the pool that is text by itself */
+ngx_int_t ngx_http_agentstream_tr_copy(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *dst, ngx_str_t *src);
+/* something the root does, other than to come to its end */
+#define ngx_http_agentstream_tr_active(tr, s)                                 \
+    do { if ((s)->root) { (tr)->state.idle = 0; } } while (0)
+
+
+/* translate_session.c */
+
+ngx_http_agentstream_tr_session_t *ngx_http_agentstream_tr_session(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
+ngx_int_t ngx_http_agentstream_tr_child(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *id, ngx_str_t *parent);
+ngx_int_t ngx_http_agentstream_tr_status(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t status);
+ngx_int_t ngx_http_agentstream_tr_error(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_json_t *json, ngx_uint_t error);
+ngx_int_t ngx_http_agentstream_tr_compacted(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s);
+ngx_int_t ngx_http_agentstream_tr_end(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t cancelled);
+
+
+/* translate_message.c */
+
+/* found, or made as one only heard of; NULL: no memory */
+ngx_http_agentstream_tr_message_t *ngx_http_agentstream_tr_message(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
+ngx_http_agentstream_tr_part_t *ngx_http_agentstream_tr_part(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_str_t *id);
+ngx_http_agentstream_tr_part_t *ngx_http_agentstream_tr_find_part(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
+
+/* rest: it was fetched, so it may be older or newer than the events seen;
+   ours: it is known to be of this turn */
+ngx_int_t ngx_http_agentstream_tr_info(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t info, ngx_uint_t rest, ngx_uint_t ours);
+ngx_int_t ngx_http_agentstream_tr_update(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t part, ngx_uint_t rest);
+ngx_int_t ngx_http_agentstream_tr_remove_message(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
+
+
+/* translate_hold.c */
+
+ngx_int_t ngx_http_agentstream_tr_hold(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_tr_part_t *part,
+    ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t delta);
+ngx_int_t ngx_http_agentstream_tr_replay(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
+void ngx_http_agentstream_tr_forget(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
+
+
+/* translate_text.c */
+
+ngx_int_t ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties);
+ngx_int_t ngx_http_agentstream_tr_snapshot(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text, ngx_uint_t final, ngx_uint_t rest);
+ngx_int_t ngx_http_agentstream_tr_remove_part(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+void ngx_http_agentstream_tr_open_part(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+/* the session's model is asked again: what was begun may be void */
+void ngx_http_agentstream_tr_retry(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s);
+
+
+/* translate_tool.c */
+
+ngx_int_t ngx_http_agentstream_tr_tool(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_http_agentstream_json_t *json,
+    ngx_uint_t value);
+/* the newest call of that id in the session, or NULL */
+ngx_http_agentstream_tr_call_t *ngx_http_agentstream_tr_call(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
+void ngx_http_agentstream_tr_close_call(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_call_t *call);
+ngx_uint_t ngx_http_agentstream_tr_tool_kind(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *name);
+/* all that waits, due or not */
+ngx_int_t ngx_http_agentstream_tr_flush_all(
+    ngx_http_agentstream_translate_t *tr);
+
+
+/* translate_tool_state.c: the progress packet of one state, in tr->buf */
+
+typedef struct {
+    ngx_http_agentstream_json_t             *json;
+    ngx_uint_t                               state;
+    ngx_uint_t                               input;     /* an object or 0 */
+    ngx_str_t                                output;    /* while running */
+    ngx_http_agentstream_acp_tool_t          tool;
+} ngx_http_agentstream_tr_state_t;
+
+void ngx_http_agentstream_tr_progress(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_state_t *st);
+
+
+/* translate_ask.c */
+
+ngx_int_t ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties, ngx_uint_t permission);
+ngx_int_t ngx_http_agentstream_tr_answer(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties, ngx_uint_t permission, ngx_uint_t rejected);
+/* the call that asked has ended, answered or not */
+void ngx_http_agentstream_tr_ask_done(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_call_t *call);
+ngx_int_t ngx_http_agentstream_tr_plan(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t todos);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_TRANSLATE_INT_H_INCLUDED_ */

@@ -1,0 +1,696 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * The translator's tables of messages and parts: whose turn a message is of,
+ * whether it speaks to the client, how it ended and what it cost.  Layer 2,
+ * pure.  Events and stored messages go through the same functions.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+static ngx_http_agentstream_tr_message_t *ngx_http_agentstream_tr_find_message(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
+static ngx_uint_t ngx_http_agentstream_tr_ours(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info);
+static void ngx_http_agentstream_tr_user(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
+static ngx_int_t ngx_http_agentstream_tr_assistant(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest);
+static void ngx_http_agentstream_tr_begin(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_uint_t rest);
+static void ngx_http_agentstream_tr_complete(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
+static ngx_uint_t ngx_http_agentstream_tr_finish(
+    ngx_http_agentstream_json_t *json, ngx_uint_t finish);
+static ngx_int_t ngx_http_agentstream_tr_usage(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info);
+static int64_t ngx_http_agentstream_tr_tokens(
+    ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *name);
+static ngx_uint_t ngx_http_agentstream_tr_kind(
+    ngx_http_agentstream_json_t *json, ngx_uint_t value);
+static ngx_http_agentstream_tr_message_t *ngx_http_agentstream_tr_last(
+    ngx_http_agentstream_translate_t *tr);
+
+
+static ngx_http_agentstream_tr_message_t *
+ngx_http_agentstream_tr_find_message(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *id)
+{
+    uint32_t  hash;
+
+    hash = ngx_murmur_hash2(id->data, id->len);
+
+    return (ngx_http_agentstream_tr_message_t *)
+               ngx_str_rbtree_lookup(&tr->messages, id, hash);
+}
+
+
+ngx_http_agentstream_tr_message_t *
+ngx_http_agentstream_tr_message(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = ngx_http_agentstream_tr_find_message(tr, id);
+    if (m) {
+        return m;
+    }
+
+    m = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_message_t));
+    if (m == NULL) {
+        return NULL;
+    }
+
+    if (ngx_http_agentstream_tr_copy(tr, &m->sn.str, id) != NGX_OK) {
+        return NULL;
+    }
+
+    m->sn.node.key = ngx_murmur_hash2(id->data, id->len);
+    m->session = s;
+
+    ngx_queue_init(&m->parts);
+
+    ngx_rbtree_insert(&tr->messages, &m->sn.node);
+
+    return m;
+}
+
+
+ngx_http_agentstream_tr_part_t *
+ngx_http_agentstream_tr_find_part(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *id)
+{
+    uint32_t                         hash;
+    ngx_http_agentstream_tr_part_t  *part;
+
+    part = tr->part;
+
+    if (part && ngx_http_agentstream_tr_eq(&part->sn.str, id)) {
+        return part;
+    }
+
+    hash = ngx_murmur_hash2(id->data, id->len);
+
+    part = (ngx_http_agentstream_tr_part_t *)
+               ngx_str_rbtree_lookup(&tr->parts, id, hash);
+
+    if (part) {
+        tr->part = part;
+    }
+
+    return part;
+}
+
+
+ngx_http_agentstream_tr_part_t *
+ngx_http_agentstream_tr_part(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_str_t *id)
+{
+    ngx_http_agentstream_tr_part_t  *part;
+
+    part = ngx_http_agentstream_tr_find_part(tr, id);
+    if (part) {
+        return part;
+    }
+
+    part = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_part_t));
+    if (part == NULL) {
+        return NULL;
+    }
+
+    if (ngx_http_agentstream_tr_copy(tr, &part->sn.str, id) != NGX_OK) {
+        return NULL;
+    }
+
+    part->sn.node.key = ngx_murmur_hash2(id->data, id->len);
+    part->message = m;
+
+    ngx_http_agentstream_json_hash_init(&part->sent);
+
+    ngx_rbtree_insert(&tr->parts, &part->sn.node);
+    ngx_queue_insert_tail(&m->parts, &part->queue);
+
+    return part;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_info(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t info, ngx_uint_t rest, ngx_uint_t ours)
+{
+    ngx_str_t                           id;
+    ngx_uint_t                          role, assistant;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    id = ngx_http_agentstream_opencode_text(json, info, "id");
+    role = ngx_http_agentstream_opencode_get(json, info, "role");
+
+    assistant = ngx_http_agentstream_json_is(json, role, "assistant");
+
+    if (id.len == 0
+        || (!assistant && !ngx_http_agentstream_json_is(json, role, "user")))
+    {
+        return NGX_OK;
+    }
+
+    m = ngx_http_agentstream_tr_message(tr, s, &id);
+    if (m == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (m->session != s) {
+        return NGX_OK;
+    }
+
+    if (!m->known) {
+        m->assistant = assistant;
+        m->created = ngx_http_agentstream_json_integer(json,
+                         ngx_http_agentstream_opencode_get(json,
+                             ngx_http_agentstream_json_get(json, info, "time"),
+                             "created"), 0);
+    }
+
+    if (!m->ours && (!m->known || ours)) {
+        m->ours = ours || ngx_http_agentstream_tr_ours(tr, m, json, info);
+    }
+
+    m->known = 1;
+
+    if (!m->ours) {
+        ngx_http_agentstream_tr_forget(tr, m);
+        return NGX_OK;
+    }
+
+    if (!m->assistant) {
+        ngx_http_agentstream_tr_user(tr, m);
+
+    } else if (ngx_http_agentstream_tr_assistant(tr, m, json, info, rest)
+               != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_agentstream_tr_replay(tr, m);
+}
+
+
+static ngx_uint_t
+ngx_http_agentstream_tr_ours(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_json_t *json,
+    ngx_uint_t info)
+{
+    ngx_str_t                           parent;
+    ngx_http_agentstream_tr_message_t  *user;
+
+    if (tr->conf.history) {
+        return 1;
+    }
+
+    if (m->session->root) {
+
+        if (!m->assistant && ngx_http_agentstream_tr_eq(&m->sn.str, &tr->turn))
+        {
+            return 1;
+        }
+
+        parent = ngx_http_agentstream_opencode_text(json, info, "parentID");
+
+        if (ngx_http_agentstream_tr_eq(&parent, &tr->turn)) {
+            tr->state.user_seen = 1;
+            return 1;
+        }
+
+        user = ngx_http_agentstream_tr_find_message(tr, &parent);
+
+        if (user && user->ours) {
+            return 1;
+        }
+
+        if (!tr->state.user_seen || m->created == 0 || tr->created == 0) {
+            return 0;
+        }
+    }
+
+    /*
+     * A compaction or a prompt of somebody else puts another user message in
+     * our place; and a subagent may go on with a session of an earlier turn.
+     */
+
+    return m->created == 0 || m->created >= tr->created;
+}
+
+
+static void
+ngx_http_agentstream_tr_user(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m)
+{
+    if (!m->session->root
+        || !ngx_http_agentstream_tr_eq(&m->sn.str, &tr->turn))
+    {
+        return;
+    }
+
+    tr->created = m->created;
+
+    if (tr->state.user_seen) {
+        return;
+    }
+
+    tr->state.user_seen = 1;
+
+    /* what failed before our message existed was not our turn */
+
+    tr->state.error = 0;
+    tr->aborted = 0;
+    ngx_str_null(&tr->error);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_tr_assistant(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_json_t *json,
+    ngx_uint_t info, ngx_uint_t rest)
+{
+    ngx_uint_t                          v, error;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    s = m->session;
+
+    v = ngx_http_agentstream_json_get(json, info, "summary");
+
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    {
+        m->summary = 1;
+        s->summary = m;
+    }
+
+    if (!m->open && !m->completed) {
+        ngx_http_agentstream_tr_begin(tr, m, rest);
+    }
+
+    v = ngx_http_agentstream_json_get(json, info, "finish");
+
+    if (v) {
+        m->finish = ngx_http_agentstream_tr_finish(json, v);
+    }
+
+    error = ngx_http_agentstream_json_get(json, info, "error");
+
+    if (ngx_http_agentstream_json_type(json, error)
+        == NGX_HTTP_AGENTSTREAM_JSON_OBJECT && error)
+    {
+        m->failed = 1;
+
+        if (m == tr->root.last
+            && ngx_http_agentstream_tr_error(tr, json, error) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    v = ngx_http_agentstream_json_get(json, info, "time");
+    v = ngx_http_agentstream_opencode_get(json, v, "completed");
+
+    if (v && ngx_http_agentstream_json_type(json, v)
+             == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
+    {
+        ngx_http_agentstream_tr_complete(tr, m);
+    }
+
+    return ngx_http_agentstream_tr_usage(tr, m, json, info);
+}
+
+
+static void
+ngx_http_agentstream_tr_begin(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_uint_t rest)
+{
+    ngx_http_agentstream_tr_session_t  *s;
+
+    s = m->session;
+
+    m->open = 1;
+    tr->state.nopen++;
+
+    if (s->last == NULL || m->created >= s->last->created) {
+        s->last = m;
+    }
+
+    if (!s->root) {
+        return;
+    }
+
+    ngx_queue_insert_tail(&tr->answers, &m->queue);
+    tr->state.steps++;
+
+    if (s->last != m) {
+        return;
+    }
+
+    /* an error after which the model is asked again is none to the client */
+
+    tr->state.error = 0;
+    tr->aborted = 0;
+    ngx_str_null(&tr->error);
+
+    if (!rest) {
+        tr->state.idle = 0;
+    }
+}
+
+
+static void
+ngx_http_agentstream_tr_complete(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m)
+{
+    m->completed = 1;
+
+    if (m->open) {
+        m->open = 0;
+        tr->state.nopen--;
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_agentstream_tr_finish(ngx_http_agentstream_json_t *json,
+    ngx_uint_t finish)
+{
+    if (ngx_http_agentstream_json_type(json, finish)
+        != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        return NGX_HTTP_AGENTSTREAM_TR_NONE;
+    }
+
+    if (ngx_http_agentstream_json_is(json, finish, "tool-calls")
+        || ngx_http_agentstream_json_is(json, finish, "unknown"))
+    {
+        return NGX_HTTP_AGENTSTREAM_TR_GOES_ON;
+    }
+
+    if (ngx_http_agentstream_json_is(json, finish, "length")) {
+        return NGX_HTTP_AGENTSTREAM_TR_LENGTH;
+    }
+
+    if (ngx_http_agentstream_json_is(json, finish, "content-filter")) {
+        return NGX_HTTP_AGENTSTREAM_TR_FILTER;
+    }
+
+    return NGX_HTTP_AGENTSTREAM_TR_STOP;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_tr_usage(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_json_t *json,
+    ngx_uint_t info)
+{
+    uint32_t                          digest;
+    ngx_str_t                         cost, raw;
+    ngx_uint_t                        v, tokens, cache;
+    ngx_http_agentstream_acp_buf_t   *b;
+    ngx_http_agentstream_acp_usage_t  u;
+
+    tokens = ngx_http_agentstream_json_get(json, info, "tokens");
+
+    if (tokens == 0
+        || ngx_http_agentstream_json_type(json, tokens)
+           != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+    {
+        return NGX_OK;
+    }
+
+    cache = ngx_http_agentstream_json_get(json, tokens, "cache");
+
+    u.input = ngx_http_agentstream_tr_tokens(json, tokens, "input");
+    u.output = ngx_http_agentstream_tr_tokens(json, tokens, "output");
+    u.thought = ngx_http_agentstream_tr_tokens(json, tokens, "reasoning");
+    u.cached_read = ngx_http_agentstream_tr_tokens(json, cache, "read");
+    u.cached_write = ngx_http_agentstream_tr_tokens(json, cache, "write");
+    u.total = ngx_http_agentstream_tr_tokens(json, tokens, "total");
+
+    if (u.total == 0) {
+        u.total = u.input + u.output + u.thought + u.cached_read
+                  + u.cached_write;
+    }
+
+    v = ngx_http_agentstream_json_get(json, info, "cost");
+
+    if (v && ngx_http_agentstream_json_type(json, v)
+             == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
+    {
+        cost = ngx_http_agentstream_json_raw(json, v);
+
+    } else {
+        ngx_str_set(&cost, "null");
+    }
+
+    digest = ngx_murmur_hash2(cost.data, cost.len);
+
+    if (u.total == 0
+        || (digest == m->cost
+            && ngx_memcmp(&u, &m->usage,
+                          sizeof(ngx_http_agentstream_acp_usage_t)) == 0))
+    {
+        return NGX_OK;
+    }
+
+    m->usage = u;
+    m->cost = digest;
+
+    if (tr->conf.core || m->summary) {
+        return NGX_OK;
+    }
+
+    raw = ngx_http_agentstream_json_raw(json, tokens);
+
+    b = &tr->buf;
+
+    ngx_http_agentstream_acp_open(b, "context_usage", tr->timestamp);
+    ngx_http_agentstream_acp_member_number(b, ",\"used_tokens\":", u.total);
+    ngx_http_agentstream_acp_member(b, ",\"cost\":", &cost);
+    ngx_http_agentstream_acp_member(b, ",\"tokens\":", &raw);
+    ngx_http_agentstream_acp_close(b, &m->session->meta);
+
+    return ngx_http_agentstream_tr_send(tr, 0);
+}
+
+
+static int64_t
+ngx_http_agentstream_tr_tokens(ngx_http_agentstream_json_t *json,
+    ngx_uint_t object, const char *name)
+{
+    ngx_uint_t  v;
+
+    v = ngx_http_agentstream_opencode_get(json, object, name);
+
+    return ngx_http_agentstream_json_integer(json, v, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_update(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t value, ngx_uint_t rest)
+{
+    ngx_str_t                           id, text;
+    ngx_uint_t                          v, final;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    id = ngx_http_agentstream_opencode_text(json, value, "messageID");
+    text = ngx_http_agentstream_opencode_text(json, value, "id");
+
+    if (id.len == 0 || text.len == 0) {
+        return NGX_OK;
+    }
+
+    m = ngx_http_agentstream_tr_message(tr, s, &id);
+    if (m == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (m->session != s || (m->known && !m->ours)) {
+        return NGX_OK;
+    }
+
+    part = ngx_http_agentstream_tr_part(tr, m, &text);
+    if (part == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (part->message != m || part->removed) {
+        return NGX_OK;
+    }
+
+    part->mark = tr->mark;
+
+    if (!m->known) {
+        return ngx_http_agentstream_tr_hold(tr, m, part, json, value, 0);
+    }
+
+    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
+
+        part->kind = ngx_http_agentstream_tr_kind(json, value);
+
+        /* we came too late to have seen how it began */
+
+        part->gap |= tr->gap && rest;
+
+        /* deltas that came before their part precede this state of it */
+
+        ngx_http_agentstream_tr_open_part(tr, part);
+
+        if (ngx_http_agentstream_tr_replay(tr, m) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_TOOL) {
+
+        if (!ngx_http_agentstream_tr_speaks(tr, m) || !m->assistant) {
+            return NGX_OK;
+        }
+
+        return ngx_http_agentstream_tr_tool(tr, part, json, value);
+    }
+
+    v = ngx_http_agentstream_json_get(json, value, "text");
+
+    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_SILENT
+        || v == 0
+        || ngx_http_agentstream_json_type(json, v)
+           != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        return NGX_OK;
+    }
+
+    text = ngx_http_agentstream_json_string(json, v);
+
+    if (m->summary) {
+        return ngx_http_agentstream_tr_copy(tr, &part->text, &text);
+    }
+
+    v = ngx_http_agentstream_json_get(json, value, "time");
+    v = ngx_http_agentstream_opencode_get(json, v, "end");
+
+    final = (v && ngx_http_agentstream_json_type(json, v)
+                  == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
+            || (rest && (m->completed || !m->assistant));
+
+    return ngx_http_agentstream_tr_snapshot(tr, part, &text, final, rest);
+}
+
+
+static ngx_uint_t
+ngx_http_agentstream_tr_kind(ngx_http_agentstream_json_t *json,
+    ngx_uint_t value)
+{
+    ngx_uint_t  v;
+
+    v = ngx_http_agentstream_json_get(json, value, "type");
+
+    if (ngx_http_agentstream_json_is(json, v, "tool")) {
+        return NGX_HTTP_AGENTSTREAM_TR_TOOL;
+    }
+
+    if (ngx_http_agentstream_json_is(json, v, "reasoning")) {
+        return NGX_HTTP_AGENTSTREAM_TR_THOUGHT;
+    }
+
+    if (!ngx_http_agentstream_json_is(json, v, "text")) {
+        return NGX_HTTP_AGENTSTREAM_TR_SILENT;
+    }
+
+    v = ngx_http_agentstream_json_get(json, value, "synthetic");
+
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    {
+        return NGX_HTTP_AGENTSTREAM_TR_SILENT;
+    }
+
+    v = ngx_http_agentstream_json_get(json, value, "ignored");
+
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    {
+        return NGX_HTTP_AGENTSTREAM_TR_SILENT;
+    }
+
+    return NGX_HTTP_AGENTSTREAM_TR_TEXT;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_remove_message(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
+{
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = ngx_http_agentstream_tr_find_message(tr, id);
+
+    if (m == NULL || m->session != s) {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_tr_forget(tr, m);
+    ngx_http_agentstream_tr_complete(tr, m);
+
+    m->removed = 1;
+
+    if (m == s->last) {
+        s->last = s->root ? ngx_http_agentstream_tr_last(tr) : NULL;
+    }
+
+    if (m == s->summary) {
+        s->summary = NULL;
+    }
+
+    for (q = ngx_queue_head(&m->parts);
+         q != ngx_queue_sentinel(&m->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
+
+        if (ngx_http_agentstream_tr_remove_part(tr, part) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_http_agentstream_tr_message_t *
+ngx_http_agentstream_tr_last(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    for (q = ngx_queue_last(&tr->answers);
+         q != ngx_queue_sentinel(&tr->answers);
+         q = ngx_queue_prev(q))
+    {
+        m = ngx_queue_data(q, ngx_http_agentstream_tr_message_t, queue);
+
+        if (!m->removed) {
+            return m;
+        }
+    }
+
+    return NULL;
+}

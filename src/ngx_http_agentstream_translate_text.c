@@ -1,0 +1,493 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * Text and thoughts.  A delta goes into its packet as it is; of what was sent
+ * only a hash is kept, by which a later snapshot is found to say the same, to
+ * say more, or to contradict it.  Layer 2, pure.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+static ngx_int_t ngx_http_agentstream_tr_text(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text);
+static ngx_int_t ngx_http_agentstream_tr_chunk(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text);
+static ngx_int_t ngx_http_agentstream_tr_run(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    uint64_t seq);
+static void ngx_http_agentstream_tr_close_part(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+static ngx_int_t ngx_http_agentstream_tr_discard(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+static ngx_int_t ngx_http_agentstream_tr_discard_stale(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+
+
+ngx_int_t
+ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties)
+{
+    ngx_str_t                           id, text;
+    ngx_uint_t                          v;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    v = ngx_http_agentstream_json_get(json, properties, "field");
+
+    if (!ngx_http_agentstream_json_is(json, v, "text")) {
+        return NGX_OK;
+    }
+
+    id = ngx_http_agentstream_opencode_text(json, properties, "partID");
+    text = ngx_http_agentstream_opencode_text(json, properties, "delta");
+
+    if (id.len == 0 || text.len == 0) {
+        return NGX_OK;
+    }
+
+    part = ngx_http_agentstream_tr_find_part(tr, &id);
+
+    if (part == NULL) {
+        text = ngx_http_agentstream_opencode_text(json, properties,
+                                                  "messageID");
+        if (text.len == 0) {
+            return NGX_OK;
+        }
+
+        m = ngx_http_agentstream_tr_message(tr, s, &text);
+        if (m == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (m->known && !ngx_http_agentstream_tr_speaks(tr, m)) {
+            return NGX_OK;
+        }
+
+        part = ngx_http_agentstream_tr_part(tr, m, &id);
+        if (part == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    m = part->message;
+
+    if (m->session != s || part->final || part->gap || part->removed) {
+        return NGX_OK;
+    }
+
+    if (!m->known || part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
+        return ngx_http_agentstream_tr_hold(tr, m, part, json, properties, 1);
+    }
+
+    if (part->kind > NGX_HTTP_AGENTSTREAM_TR_THOUGHT
+        || !ngx_http_agentstream_tr_speaks(tr, m))
+    {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_tr_active(tr, s);
+
+    return ngx_http_agentstream_tr_text(tr, part, &text);
+}
+
+
+/* contract 2: half of a surrogate pair waits for the other half */
+
+static ngx_int_t
+ngx_http_agentstream_tr_text(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
+{
+    size_t                           n;
+    ngx_str_t                        s;
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    s = *text;
+
+    if (part->nhalf) {
+        b = &tr->joined;
+
+        b->len = 0;
+        b->failed = 0;
+
+        ngx_http_agentstream_acp_add(b, part->half, part->nhalf);
+        ngx_http_agentstream_acp_add(b, s.data, s.len);
+
+        if (b->failed) {
+            return NGX_ERROR;
+        }
+
+        s.data = b->start;
+        s.len = b->len;
+
+        part->nhalf = 0;
+    }
+
+    n = ngx_http_agentstream_json_half_pair(&s);
+
+    if (n) {
+        s.len -= n;
+        ngx_memcpy(part->half, s.data + s.len, n);
+        part->nhalf = n;
+
+        if (s.len == 0) {
+            return NGX_OK;
+        }
+    }
+
+    return ngx_http_agentstream_tr_chunk(tr, part, &s);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_tr_chunk(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
+{
+    u_char                             *p;
+    uint64_t                            seq;
+    ngx_str_t                          *id;
+    ngx_uint_t                          kind;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = part->message;
+
+    if (m->nstale
+        && ngx_http_agentstream_tr_discard_stale(tr, part) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (tr->conf.core
+        && (!m->session->root
+            || part->kind == NGX_HTTP_AGENTSTREAM_TR_THOUGHT))
+    {
+        ngx_http_agentstream_json_hash(&part->sent, text);
+        return NGX_OK;
+    }
+
+    if (!m->assistant) {
+        kind = NGX_HTTP_AGENTSTREAM_ACP_USER;
+
+    } else if (part->kind == NGX_HTTP_AGENTSTREAM_TR_THOUGHT) {
+        kind = NGX_HTTP_AGENTSTREAM_ACP_THOUGHT;
+
+    } else {
+        kind = NGX_HTTP_AGENTSTREAM_ACP_MESSAGE;
+    }
+
+    id = tr->conf.core ? NULL : &m->sn.str;
+
+    p = tr->sink->reserve(tr->ctx,
+                          ngx_http_agentstream_acp_chunk_size(id, text,
+                                                         &m->session->meta));
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_http_agentstream_acp_chunk(p, tr->timestamp, kind, id, text,
+                                       &m->session->meta);
+
+    if (part->number == 0) {
+        part->number = ++tr->number;
+    }
+
+    seq = tr->sink->commit(tr->ctx, p, part->number);
+
+    ngx_http_agentstream_json_hash(&part->sent, text);
+
+    return ngx_http_agentstream_tr_run(tr, part, seq);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_tr_run(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, uint64_t seq)
+{
+    ngx_http_agentstream_tr_run_t  *run;
+
+    if (part->message->last == part && part->runs) {
+        part->runs->to = seq;
+        return NGX_OK;
+    }
+
+    run = tr->free_runs;
+
+    if (run) {
+        tr->free_runs = run->next;
+
+    } else {
+        run = ngx_palloc(tr->pool, sizeof(ngx_http_agentstream_tr_run_t));
+        if (run == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    run->from = seq;
+    run->to = seq;
+    run->next = part->runs;
+
+    part->runs = run;
+    part->message->last = part;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_snapshot(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text, ngx_uint_t final,
+    ngx_uint_t rest)
+{
+    ngx_str_t  missing;
+
+    if (!ngx_http_agentstream_tr_speaks(tr, part->message)) {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_tr_open_part(tr, part);
+
+    /*
+     * A fetched snapshot may be ahead of the events, so that deltas of what it
+     * says are still to come, unless none is trusted any more.
+     */
+
+    if (!final && rest && !part->gap) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_json_hash_prefix(&part->sent, text, &missing)
+        != NGX_OK)
+    {
+        /* an older state, unless it is the last */
+
+        if (!final) {
+            return NGX_OK;
+        }
+
+        if (ngx_http_agentstream_tr_discard(tr, part) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        missing = *text;
+    }
+
+    if (missing.len) {
+        part->nhalf = 0;
+
+        if (final) {
+            ngx_http_agentstream_tr_close_part(tr, part);
+
+            if (ngx_http_agentstream_tr_chunk(tr, part, &missing) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+        } else {
+            ngx_http_agentstream_tr_active(tr, part->message->session);
+
+            if (ngx_http_agentstream_tr_text(tr, part, &missing) != NGX_OK) {
+                return NGX_ERROR;
+            }
+        }
+    }
+
+    if (final) {
+        ngx_http_agentstream_tr_close_part(tr, part);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_tr_open_part(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part)
+{
+    if (part->open || part->final || part->removed
+        || part->kind < NGX_HTTP_AGENTSTREAM_TR_TEXT
+        || part->kind > NGX_HTTP_AGENTSTREAM_TR_THOUGHT
+        || !part->message->assistant
+        || !ngx_http_agentstream_tr_speaks(tr, part->message))
+    {
+        return;
+    }
+
+    part->open = 1;
+    tr->state.nopen++;
+
+    ngx_queue_insert_tail(&tr->open, &part->openq);
+}
+
+
+static void
+ngx_http_agentstream_tr_close_part(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part)
+{
+    part->final = 1;
+    part->nhalf = 0;
+
+    if (part->stale) {
+        part->stale = 0;
+        part->message->nstale--;
+    }
+
+    if (part->open) {
+        part->open = 0;
+        tr->state.nopen--;
+
+        ngx_queue_remove(&part->openq);
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_remove_part(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part)
+{
+    if (part->removed) {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_tr_close_part(tr, part);
+
+    part->removed = 1;
+
+    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
+        part->kind = NGX_HTTP_AGENTSTREAM_TR_SILENT;
+
+        if (part->message->known) {
+            return ngx_http_agentstream_tr_replay(tr, part->message);
+        }
+    }
+
+    if (part->call) {
+        ngx_http_agentstream_tr_close_call(tr, part->call);
+    }
+
+    ngx_str_null(&part->text);
+
+    return ngx_http_agentstream_tr_discard(tr, part);
+}
+
+
+/* what was sent of the part is void; nothing was sent after that */
+
+static ngx_int_t
+ngx_http_agentstream_tr_discard(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+    ngx_http_agentstream_tr_run_t   *run;
+
+    ngx_http_agentstream_json_hash_init(&part->sent);
+    part->nhalf = 0;
+
+    b = &tr->buf;
+
+    while (part->runs) {
+
+        run = part->runs;
+        part->runs = run->next;
+
+        run->next = tr->free_runs;
+        tr->free_runs = run;
+
+        if (tr->conf.core) {
+            continue;
+        }
+
+        ngx_http_agentstream_acp_open(b, "chunks_discarded", tr->timestamp);
+        ngx_http_agentstream_acp_member_text(b, ",\"messageId\":",
+                                             &part->message->sn.str);
+        ngx_http_agentstream_acp_member_number(b, ",\"from\":", run->from);
+        ngx_http_agentstream_acp_member_number(b, ",\"to\":", run->to);
+        ngx_http_agentstream_acp_close(b, &part->message->session->meta);
+
+        if (ngx_http_agentstream_tr_send(tr, 0) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_tr_retry(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s)
+{
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = s->last;
+
+    if (m == NULL || m->completed) {
+        return;
+    }
+
+    for (q = ngx_queue_head(&m->parts);
+         q != ngx_queue_sentinel(&m->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
+
+        if (part->open && !part->stale) {
+            part->stale = 1;
+            m->nstale++;
+        }
+    }
+}
+
+
+/*
+ * OpenCode leaves a part that a failure cut off, with an empty text, and says
+ * it all again in new parts of the same message; but it never tells so.
+ */
+
+static ngx_int_t
+ngx_http_agentstream_tr_discard_stale(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part)
+{
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_part_t     *stale;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = part->message;
+
+    if (part->stale) {
+
+        /* so this one was not left */
+
+        part->stale = 0;
+        m->nstale--;
+    }
+
+    for (q = ngx_queue_head(&m->parts);
+         m->nstale && q != ngx_queue_sentinel(&m->parts);
+         q = ngx_queue_next(q))
+    {
+        stale = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
+
+        if (!stale->stale) {
+            continue;
+        }
+
+        ngx_http_agentstream_tr_close_part(tr, stale);
+
+        if (ngx_http_agentstream_tr_discard(tr, stale) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}

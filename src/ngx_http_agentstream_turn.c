@@ -1,0 +1,612 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 3: the turn's life.  Invariants: exactly one terminal packet is
+ * appended, whatever fails; nothing is appended after it; the node in the zone
+ * is released in the same breath.  All the turn's clocks are one timer.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+typedef struct ngx_http_agentstream_turns_s {
+    ngx_queue_t                          turns;
+    ngx_uint_t                           counter;
+    uint64_t                             msec;
+    time_t                               sec;          /* of timestamp */
+    ngx_uint_t                           ms;
+    u_char                               timestamp[
+                                        NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
+} ngx_http_agentstream_turns_t;
+
+
+static ngx_http_agentstream_turn_t *ngx_http_agentstream_turn_alloc(
+    ngx_http_agentstream_turn_args_t *args);
+static ngx_int_t ngx_http_agentstream_turn_register(
+    ngx_http_agentstream_turn_t *turn, ngx_str_t *running);
+static void ngx_http_agentstream_turn_abort_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
+{
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_pcalloc(cycle->pool, sizeof(ngx_http_agentstream_turns_t));
+    if (turns == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_queue_init(&turns->turns);
+
+    ngx_http_agentstream_worker->turns = turns;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_turn_id(u_char *dst)
+{
+    u_char                         bytes[16];
+    uint64_t                       msec;
+    uint32_t                       n;
+    ngx_uint_t                     i;
+    ngx_time_t                    *tp;
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_http_agentstream_worker->turns;
+
+    tp = ngx_timeofday();
+    msec = (uint64_t) tp->sec * 1000 + tp->msec;
+
+    if (msec != turns->msec) {
+        turns->msec = msec;
+        turns->counter = 0;
+    }
+
+    for (i = 0; i < sizeof(bytes); i += sizeof(n)) {
+        n = (uint32_t) ngx_random() ^ ((uint32_t) ngx_random() << 16);
+        ngx_memcpy(&bytes[i], &n, sizeof(n));
+    }
+
+    ngx_http_agentstream_opencode_message_id(dst, msec, ++turns->counter,
+                                             bytes);
+}
+
+
+u_char *
+ngx_http_agentstream_turn_timestamp(void)
+{
+    ngx_time_t                    *tp;
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_http_agentstream_worker->turns;
+    tp = ngx_timeofday();
+
+    if (tp->sec != turns->sec || tp->msec != turns->ms) {
+        turns->sec = tp->sec;
+        turns->ms = tp->msec;
+
+        ngx_http_agentstream_acp_timestamp(turns->timestamp, tp->sec,
+                                           tp->msec);
+    }
+
+    return turns->timestamp;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *running)
+{
+    ngx_int_t                      rc;
+    ngx_http_agentstream_turn_t   *turn;
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_http_agentstream_worker->turns;
+
+    turn = ngx_http_agentstream_turn_alloc(args);
+    if (turn == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_agentstream_turn_register(turn, running);
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_translate_destroy(turn->translate);
+        ngx_destroy_pool(turn->pool);
+        return rc;
+    }
+
+    ngx_queue_insert_tail(&turns->turns, &turn->queue);
+
+    turn->started_at = ngx_current_msec;
+    turn->heard_at = ngx_current_msec;
+    turn->beat_at = ngx_current_msec;
+
+    ngx_http_agentstream_turn_schedule(turn);
+    ngx_http_agentstream_turn_resolve(turn);
+
+    return NGX_OK;
+}
+
+
+static ngx_http_agentstream_turn_t *
+ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
+{
+    ngx_str_t                              **root;
+    ngx_pool_t                              *pool;
+    ngx_http_agentstream_turn_t             *turn;
+    ngx_http_agentstream_translate_conf_t    tcf;
+
+    pool = ngx_create_pool(2048, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    turn = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_turn_t));
+    if (turn == NULL) {
+        goto failed;
+    }
+
+    turn->pool = pool;
+    turn->conf = args->conf;
+
+    turn->route.len = args->route.len;
+    turn->route.data = ngx_pstrdup(pool, &args->route);
+    turn->session.len = args->session.len;
+    turn->session.data = ngx_pstrdup(pool, &args->session);
+    turn->id.len = args->id.len;
+    turn->id.data = ngx_pstrdup(pool, &args->id);
+    turn->prompt.len = args->prompt.len;
+    turn->prompt.data = ngx_pstrdup(pool, &args->prompt);
+
+    if (turn->route.data == NULL || turn->session.data == NULL
+        || turn->id.data == NULL || turn->prompt.data == NULL
+        || ngx_array_init(&turn->sessions, pool, 4, sizeof(ngx_str_t *))
+           != NGX_OK
+        || ngx_array_init(&turn->routes, pool, 4,
+                          sizeof(ngx_http_agentstream_route_t *))
+           != NGX_OK)
+    {
+        goto failed;
+    }
+
+    root = ngx_array_push(&turn->sessions);
+    if (root == NULL) {
+        goto failed;
+    }
+
+    *root = &turn->session;
+
+    ngx_queue_init(&turn->lookups);
+
+    turn->timer.handler = ngx_http_agentstream_turn_timer_handler;
+    turn->timer.data = turn;
+    turn->timer.log = ngx_cycle->log;
+
+    turn->wake.handler = ngx_http_agentstream_turn_wake_handler;
+    turn->wake.data = turn;
+    turn->wake.log = ngx_cycle->log;
+
+    turn->sub.ready = ngx_http_agentstream_turn_ready;
+    turn->sub.event = ngx_http_agentstream_turn_event;
+    turn->sub.skipped = ngx_http_agentstream_turn_skipped;
+    turn->sub.broken = ngx_http_agentstream_turn_broken;
+    turn->sub.data = turn;
+
+    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
+
+    tcf.tool_throttle = args->conf->tool_throttle;
+    tcf.acp_kinds = (args->conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (args->conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+
+    turn->translate = ngx_http_agentstream_translate_create(pool, &tcf,
+                                             &ngx_http_agentstream_turn_sink,
+                                             turn, &turn->session, &turn->id);
+    if (turn->translate == NULL) {
+        goto failed;
+    }
+
+    turn->reconcile.conf = turn->conf;
+    turn->reconcile.route = &turn->route;
+    turn->reconcile.directory = &turn->directory;
+    turn->reconcile.sessions = &turn->sessions;
+    turn->reconcile.translate = turn->translate;
+    turn->reconcile.handler = ngx_http_agentstream_turn_reconciled;
+    turn->reconcile.data = turn;
+
+    return turn;
+
+failed:
+
+    ngx_destroy_pool(pool);
+
+    return NULL;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
+    ngx_str_t *running)
+{
+    ngx_int_t                     rc;
+    ngx_str_t                     key;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    if (ngx_http_agentstream_turn_key(turn->pool, turn->conf, &turn->route,
+                                      &turn->session, &key)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    rc = ngx_http_agentstream_zone_create_locked(zone, &key, &turn->id, &node);
+
+    if (rc == NGX_OK) {
+        turn->node = node;
+
+    } else if (rc == NGX_BUSY && running) {
+        running->len = node->id_len;
+        ngx_memcpy(running->data, node->id, node->id_len);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    if (rc == NGX_ERROR) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "agentstream turn: no room in the zone for a turn of %V",
+                      &turn->session);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_key(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session, ngx_str_t *key)
+{
+    u_char                    *p;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    /* as it is after a reload: no addresses, no line numbers */
+
+    cscf = conf->server->srv_conf[ngx_http_core_module.ctx_index];
+
+    key->len = cscf->server_name.len + 1 + conf->prefix.len + 1 + route->len
+               + 1 + session->len;
+
+    p = ngx_pnalloc(pool, key->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    key->data = p;
+
+    ngx_sprintf(p, "%V %V %V %V", &cscf->server_name, &conf->prefix, route,
+                session);
+
+    return NGX_OK;
+}
+
+
+/* contract 4.7: abort upstream, then the error; until OpenCode has answered
+   the session stays taken, or the abort would hit the next turn */
+
+void
+ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t code, const char *reason)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    if (turn->phase >= ngx_http_agentstream_turn_aborting) {
+        return;
+    }
+
+    ngx_http_agentstream_reconcile_stop(&turn->reconcile);
+
+    if (turn->call) {
+        ngx_http_agentstream_call_close(turn->call);
+        turn->call = NULL;
+    }
+
+    turn->code = code;
+    turn->reason = reason;
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_ABORT,
+                                            &turn->session, NULL,
+                                            &turn->directory);
+    if (call == NULL) {
+        ngx_http_agentstream_turn_fail(turn, code, reason, NULL);
+        return;
+    }
+
+    call->done_handler = ngx_http_agentstream_turn_abort_done;
+    call->data = turn;
+
+    turn->call = call;
+    turn->phase = ngx_http_agentstream_turn_aborting;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_abort_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->call = NULL;
+
+    ngx_http_agentstream_turn_fail(turn, turn->code, turn->reason, NULL);
+}
+
+
+void
+ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t  rc;
+
+    turn->terminal = 1;
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    rc = ngx_http_agentstream_translate_finish(turn->translate, 0);
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "Out of zone memory", NULL);
+        return;
+    }
+
+    ngx_http_agentstream_turn_end(turn);
+}
+
+
+/* OpenCode did not answer, or not as it should */
+
+void
+ngx_http_agentstream_turn_unreachable(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    ngx_str_t   details;
+    ngx_uint_t  code;
+    u_char      buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
+
+    details.data = buf;
+    details.len = ngx_sprintf(buf, "{\"status\":%ui}", status) - buf;
+
+    code = (status == NGX_HTTP_GATEWAY_TIME_OUT) ? status
+                                                 : NGX_HTTP_BAD_GATEWAY;
+
+    ngx_http_agentstream_turn_fail(turn, code,
+                                   (code == NGX_HTTP_GATEWAY_TIME_OUT)
+                                   ? "OpenCode does not answer in time"
+                                   : "OpenCode cannot be reached", &details);
+}
+
+
+void
+ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t code, const char *reason, ngx_str_t *details)
+{
+    ngx_uint_t  level;
+
+    level = (code >= 500) ? NGX_LOG_ERR : NGX_LOG_INFO;
+
+    ngx_log_error(level, ngx_cycle->log, 0,
+                  "agentstream turn: failed with %ui (%s), session %V, "
+                  "turn %V", code, reason, &turn->session, &turn->id);
+
+    if (!turn->started) {
+        turn->started = 1;
+        turn->node->status = code;
+    }
+
+    turn->terminal = 1;
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    if (ngx_http_agentstream_translate_fail(turn->translate, code, reason,
+                                            details)
+        != NGX_OK)
+    {
+        /* too large for what is left; this one is not */
+        (void) ngx_http_agentstream_translate_fail(turn->translate, code,
+                                                   reason, NULL);
+    }
+
+    ngx_http_agentstream_turn_end(turn);
+}
+
+
+static void
+ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                      i;
+    ngx_http_agentstream_zone_t    *zone;
+    ngx_http_agentstream_route_t  **routes;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    turn->phase = ngx_http_agentstream_turn_finished;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
+    ngx_http_agentstream_zone_finish_locked(zone, turn->node);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    turn->node = NULL;
+
+    routes = turn->routes.elts;
+
+    for (i = 0; i < turn->routes.nelts; i++) {
+        ngx_http_agentstream_hub_unroute(routes[i]);
+    }
+
+    ngx_http_agentstream_hub_close(&turn->sub);
+    ngx_http_agentstream_reconcile_stop(&turn->reconcile);
+
+    if (turn->call) {
+        ngx_http_agentstream_call_close(turn->call);
+        turn->call = NULL;
+    }
+
+    ngx_http_agentstream_turn_close_lookups(turn);
+
+    if (turn->timer.timer_set) {
+        ngx_del_timer(&turn->timer);
+    }
+
+    ngx_queue_remove(&turn->queue);
+
+    /* its callers may still be on the stack: freed when readers are woken */
+
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+}
+
+
+static void
+ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_turn_t  *turn;
+
+    turn = ev->data;
+
+    if (turn->phase != ngx_http_agentstream_turn_finished) {
+        ngx_http_agentstream_notify_wake(&turn->id, turn->node->watchers);
+        return;
+    }
+
+    ngx_http_agentstream_notify_wake(&turn->id, turn->watchers);
+
+    ngx_http_agentstream_translate_destroy(turn->translate);
+    ngx_destroy_pool(turn->pool);
+}
+
+
+static void
+ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
+{
+    ngx_int_t                         rc;
+    ngx_msec_t                        now;
+    ngx_http_agentstream_turn_t      *turn;
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    turn = ev->data;
+    conf = turn->conf;
+    now = ngx_current_msec;
+    rc = NGX_OK;
+
+    if (now - turn->started_at >= conf->turn_timeout) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
+                                "The turn exceeded agentstream_turn_timeout");
+        return;
+    }
+
+    if (now - turn->heard_at >= conf->idle_timeout) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
+                                "Nothing was heard of the turn for "
+                                "agentstream_idle_timeout");
+        return;
+    }
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        ngx_http_agentstream_turn_schedule(turn);
+        return;
+    }
+
+    if ((turn->settle_at && (ngx_msec_int_t) (now - turn->settle_at) >= 0)
+        || (turn->poll_at && (ngx_msec_int_t) (now - turn->poll_at) >= 0))
+    {
+        turn->settle_at = 0;
+        turn->poll_at = 0;
+        ngx_http_agentstream_turn_reconcile(turn);
+    }
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    if (conf->heartbeat
+        && now - turn->heard_at >= conf->heartbeat
+        && now - turn->beat_at >= conf->heartbeat)
+    {
+        turn->beat_at = now;
+
+        rc = ngx_http_agentstream_translate_heartbeat(turn->translate,
+                                                      now - turn->started_at,
+                                                      now - turn->heard_at);
+    }
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+/* the timer is set to the nearest of the turn's clocks, and is not touched by
+   an event that only moves one of them away */
+
+void
+ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                        i;
+    ngx_msec_t                        now, at, due[6];
+    ngx_msec_int_t                    left, nearest;
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    if (turn->phase >= ngx_http_agentstream_turn_aborting) {
+        return;
+    }
+
+    conf = turn->conf;
+    now = ngx_current_msec;
+
+    at = ((ngx_msec_int_t) (turn->beat_at - turn->heard_at) > 0)
+         ? turn->beat_at : turn->heard_at;
+
+    due[0] = turn->started_at + conf->turn_timeout;
+    due[1] = turn->heard_at + conf->idle_timeout;
+    due[2] = conf->heartbeat ? at + conf->heartbeat : 0;
+    due[3] = turn->settle_at;
+    due[4] = turn->flush_at;
+    due[5] = turn->poll_at;
+
+    nearest = due[0] - now;
+
+    for (i = 1; i < 6; i++) {
+        if (due[i]) {
+            left = due[i] - now;
+            nearest = ngx_min(nearest, left);
+        }
+    }
+
+    nearest = ngx_max(nearest, 1);
+
+    if (!turn->timer.timer_set
+        || (ngx_msec_int_t) (turn->timer.timer.key - (now + nearest)) > 0)
+    {
+        ngx_add_timer(&turn->timer, (ngx_msec_t) nearest);
+    }
+}

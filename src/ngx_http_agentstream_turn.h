@@ -1,0 +1,56 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+
+
+/*
+ * Layer 3.  One prompt from its acceptance to its single terminal packet.  A
+ * turn belongs to the worker that started it and to no client: whoever wants
+ * to see it reads its journal.
+ */
+
+
+typedef struct {
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            route;
+    ngx_str_t                            session;
+    ngx_str_t                            id;       /* of the user message */
+    ngx_str_t                            prompt;   /* OpenCode's JSON body, with
+                                                      that id in it */
+} ngx_http_agentstream_turn_args_t;
+
+
+ngx_int_t ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle);
+
+/* a new turn's id, NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN bytes */
+void ngx_http_agentstream_turn_id(u_char *dst);
+
+/* what identifies a session in the zone, for all workers */
+ngx_int_t ngx_http_agentstream_turn_key(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session, ngx_str_t *key);
+
+/* the current time as packets have it */
+u_char *ngx_http_agentstream_turn_timestamp(void);
+
+/*
+ * Starts a turn; all strings are copied.  NGX_OK; NGX_BUSY: another one runs
+ * in this session, running (if not NULL) has room for its id and is set;
+ * NGX_ERROR: out of memory, of the zone or of all.
+ */
+ngx_int_t ngx_http_agentstream_turn_create(
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *running);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_ */

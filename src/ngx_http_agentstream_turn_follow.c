@@ -1,0 +1,240 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 3: a turn that runs (contract 4.5, 4.6).  Events are translated, and
+ * after each one it is judged how the turn stands.  Where the stream leaves a
+ * doubt, OpenCode is asked.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* contract 4.6: what is still on its way after idle is awaited this long */
+#define NGX_HTTP_AGENTSTREAM_TURN_GRACE   500
+
+/* an error that no busy follows is all that will come */
+#define NGX_HTTP_AGENTSTREAM_TURN_ERROR   1000
+
+/* how often OpenCode is asked while the event stream is away */
+#define NGX_HTTP_AGENTSTREAM_TURN_POLL    1000
+#define NGX_HTTP_AGENTSTREAM_TURN_POLLS   10000
+
+/* answers in a row that make no sense, before the turn is given up */
+#define NGX_HTTP_AGENTSTREAM_TURN_TRIES   5
+
+
+static void ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status);
+
+
+void
+ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_int_t  rc;
+
+    if (turn->phase < ngx_http_agentstream_turn_prompting
+        || turn->phase == ngx_http_agentstream_turn_finished)
+    {
+        return;
+    }
+
+    turn->heard_at = ngx_current_msec;
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    rc = ngx_http_agentstream_translate_event(turn->translate, ev);
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+void
+ngx_http_agentstream_turn_skipped(void *data)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    if (turn->phase == ngx_http_agentstream_turn_running) {
+        ngx_http_agentstream_translate_gap(turn->translate);
+
+        turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
+        ngx_http_agentstream_turn_schedule(turn);
+    }
+}
+
+
+void
+ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->broken = 1;
+
+    if (turn->phase == ngx_http_agentstream_turn_subscribing) {
+        ngx_http_agentstream_turn_unreachable(turn, status);
+        return;
+    }
+
+    if (turn->phase == ngx_http_agentstream_turn_prompting
+        || turn->phase == ngx_http_agentstream_turn_running)
+    {
+        ngx_http_agentstream_translate_gap(turn->translate);
+
+        turn->poll = NGX_HTTP_AGENTSTREAM_TURN_POLL;
+        turn->poll_at = ngx_current_msec + turn->poll;
+        ngx_http_agentstream_turn_schedule(turn);
+    }
+}
+
+
+/* after anything that may have changed how the turn stands */
+
+void
+ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
+{
+    ngx_msec_t                               next;
+    ngx_http_agentstream_translate_state_t  *state;
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+
+        if (rc != NGX_OK && turn->phase == ngx_http_agentstream_turn_prompting)
+        {
+            ngx_http_agentstream_turn_abort(turn,
+                                            NGX_HTTP_SERVICE_UNAVAILABLE,
+                                            "Out of zone memory");
+        }
+
+        return;
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_translate_flush(turn->translate, &next);
+        turn->flush_at = (rc == NGX_OK && next != NGX_TIMER_INFINITE)
+                         ? ngx_current_msec + next : 0;
+    }
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                        "Out of zone memory");
+        return;
+    }
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (state->steps > (ngx_uint_t) turn->conf->max_steps) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
+                            "The agent took more than agentstream_max_steps");
+        return;
+    }
+
+    /* contract 4.6: idle ends the turn only after its own activity */
+
+    if (state->idle && ngx_http_agentstream_translate_settled(turn->translate))
+    {
+        ngx_http_agentstream_turn_finish(turn);
+        return;
+    }
+
+    if (state->idle || (state->error && !state->busy)) {
+
+        if (!turn->settling) {
+            turn->settling = 1;
+            turn->settle_at = ngx_current_msec
+                              + (state->idle ? NGX_HTTP_AGENTSTREAM_TURN_GRACE
+                                             : NGX_HTTP_AGENTSTREAM_TURN_ERROR);
+        }
+
+    } else {
+        turn->settling = 0;
+        turn->settle_at = 0;
+    }
+
+    if (state->user_seen && !turn->broken && turn->tries == 0) {
+        turn->poll_at = 0;
+    }
+
+    ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_turn_clock(turn);
+
+    if (ngx_http_agentstream_reconcile_start(&turn->reconcile) != NGX_OK) {
+        ngx_http_agentstream_turn_again(turn, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}
+
+
+void
+ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
+    ngx_uint_t busy)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_http_agentstream_translate_state_t  *state;
+
+    if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
+        ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
+        return;
+    }
+
+    if (status != NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_again(turn, status);
+        return;
+    }
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (busy) {
+        turn->tries = 0;
+        turn->settling = 0;
+        turn->settle_at = 0;
+        turn->heard_at = ngx_current_msec;
+
+        if (turn->broken) {
+            turn->poll_at = ngx_current_msec + turn->poll;
+            turn->poll = ngx_min(turn->poll * 2,
+                                 NGX_HTTP_AGENTSTREAM_TURN_POLLS);
+        }
+
+        ngx_http_agentstream_turn_schedule(turn);
+        return;
+    }
+
+    if (state->error || (state->user_seen && state->steps)) {
+        ngx_http_agentstream_turn_finish(turn);
+        return;
+    }
+
+    /* idle, and nothing of ours is there: it may not have begun yet */
+
+    ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
+}
+
+
+static void
+ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    if (++turn->tries > NGX_HTTP_AGENTSTREAM_TURN_TRIES) {
+        ngx_http_agentstream_turn_unreachable(turn, status);
+        return;
+    }
+
+    turn->poll_at = ngx_current_msec
+                    + NGX_HTTP_AGENTSTREAM_TURN_POLL * turn->tries;
+
+    ngx_http_agentstream_turn_schedule(turn);
+}

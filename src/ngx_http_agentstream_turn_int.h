@@ -1,0 +1,122 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_TURN_INT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_TURN_INT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_hub.h"
+#include "ngx_http_agentstream_journal.h"
+#include "ngx_http_agentstream_notify.h"
+#include "ngx_http_agentstream_reconcile.h"
+#include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_translate.h"
+#include "ngx_http_agentstream_turn.h"
+
+
+/*
+ * Layer 3, private to the turn: how it starts (turn_start), what happens while
+ * it runs (turn_follow), where its packets go (turn_sink), and its life and
+ * clocks (turn).
+ */
+
+
+typedef enum {
+    ngx_http_agentstream_turn_resolving = 0,
+    ngx_http_agentstream_turn_subscribing,
+    ngx_http_agentstream_turn_prompting,
+    ngx_http_agentstream_turn_running,
+    ngx_http_agentstream_turn_aborting,    /* upstream, then it fails */
+    ngx_http_agentstream_turn_finished
+} ngx_http_agentstream_turn_phase_e;
+
+
+typedef struct {
+    ngx_queue_t                          queue;    /* in turns */
+    ngx_pool_t                          *pool;
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_http_agentstream_node_t         *node;     /* NULL once finished */
+    ngx_http_agentstream_translate_t    *translate;
+
+    ngx_str_t                            route;
+    ngx_str_t                            session;
+    ngx_str_t                            id;
+    ngx_str_t                            prompt;
+    ngx_str_t                            directory;
+
+    ngx_http_agentstream_turn_phase_e    phase;
+
+    ngx_http_agentstream_call_t         *call;     /* resolve, prompt, abort */
+    ngx_http_agentstream_sub_t           sub;
+    ngx_array_t                          sessions; /* of ngx_str_t *: the root
+                                                      and its subagents */
+    ngx_array_t                          routes;   /* ... and their routes */
+    ngx_queue_t                          lookups;
+    ngx_http_agentstream_reconcile_t     reconcile;
+
+    ngx_event_t                          timer;
+    ngx_event_t                          wake;
+    uint64_t                             watchers[
+                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+
+    /* points in time; 0: not set */
+    ngx_msec_t                           started_at;
+    ngx_msec_t                           heard_at;     /* last event */
+    ngx_msec_t                           beat_at;      /* last heartbeat */
+    ngx_msec_t                           settle_at;
+    ngx_msec_t                           flush_at;
+    ngx_msec_t                           poll_at;
+
+    ngx_msec_t                           poll;         /* current interval */
+    ngx_uint_t                           tries;
+
+    ngx_uint_t                           code;         /* of an abort's error */
+    const char                          *reason;
+
+    unsigned                             started:1;    /* "turn_started" is
+                                                          out, or must not */
+    unsigned                             terminal:1;   /* the last packet is
+                                                          being made */
+    unsigned                             broken:1;     /* no event stream */
+    unsigned                             settling:1;   /* idle was said */
+} ngx_http_agentstream_turn_t;
+
+
+void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
+void ngx_http_agentstream_turn_ready(void *data);
+
+void ngx_http_agentstream_turn_event(void *data,
+    ngx_http_agentstream_event_t *ev);
+void ngx_http_agentstream_turn_skipped(void *data);
+void ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status);
+void ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn,
+    ngx_int_t rc);
+void ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn);
+void ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
+    ngx_uint_t busy);
+
+void ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t code, const char *reason);
+void ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn);
+void ngx_http_agentstream_turn_unreachable(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status);
+void ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t code, const char *reason, ngx_str_t *details);
+void ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn);
+
+void ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn);
+void ngx_http_agentstream_turn_clock(ngx_http_agentstream_turn_t *turn);
+
+
+extern ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_turn_sink;
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_TURN_INT_H_INCLUDED_ */

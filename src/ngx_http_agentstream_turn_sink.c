@@ -1,0 +1,278 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 3: what the translator asks of the turn: room for packets in the
+ * journal, the events of subagents, messages it has not heard of.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* a message that a delta came for before it was announced */
+
+typedef struct {
+    ngx_queue_t                          queue;
+    ngx_http_agentstream_turn_t         *turn;
+    ngx_http_agentstream_call_t         *call;
+    ngx_str_t                            session;
+} ngx_http_agentstream_lookup_t;
+
+
+static u_char *ngx_http_agentstream_turn_reserve(void *ctx, size_t size);
+static uint64_t ngx_http_agentstream_turn_commit(void *ctx, u_char *last,
+    ngx_uint_t part);
+static ngx_int_t ngx_http_agentstream_turn_child(void *ctx,
+    ngx_str_t *session);
+static void ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
+    ngx_str_t *message);
+static void ngx_http_agentstream_turn_lookup_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_waiting(void *ctx, ngx_str_t *id,
+    ngx_uint_t permission, ngx_uint_t waits);
+
+
+ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_turn_sink = {
+    ngx_http_agentstream_turn_reserve,
+    ngx_http_agentstream_turn_commit,
+    ngx_http_agentstream_turn_child,
+    ngx_http_agentstream_turn_lookup,
+    ngx_http_agentstream_turn_waiting
+};
+
+
+static u_char *
+ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    size_t                        room, head;
+    u_char                       *p;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+    node = turn->node;
+
+    if (!turn->started) {
+        /* an event overtook the answer to the prompt */
+        turn->started = 1;
+
+        if (ngx_http_agentstream_translate_start(turn->translate) != NGX_OK) {
+            return NULL;
+        }
+    }
+
+    head = ngx_http_agentstream_sse_head_size(&turn->id);
+    size += head + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
+
+    p = ngx_http_agentstream_journal_reserve(zone, node, size,
+                                             turn->conf->turn_size);
+
+    if (p == NULL && turn->terminal) {
+        p = ngx_http_agentstream_journal_reserve_tail(zone, node, &room);
+
+        if (room < size) {
+            p = NULL;
+        }
+    }
+
+    if (p == NULL) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "agentstream turn: no room in the zone for a packet of "
+                      "%uz bytes, session %V, turn %V",
+                      size, &turn->session, &turn->id);
+        return NULL;
+    }
+
+    return ngx_http_agentstream_sse_head(p, &turn->id,
+                                         node->journal.last_seq + 1);
+}
+
+
+static uint64_t
+ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    ngx_http_agentstream_node_t  *node;
+
+    node = turn->node;
+
+    last = ngx_http_agentstream_sse_tail(last);
+
+    ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
+                                        node, last, part);
+
+    node->state = NGX_HTTP_AGENTSTREAM_TURN_RUNNING;
+
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+
+    return node->journal.last_seq;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    ngx_str_t                      *name, **element;
+    ngx_http_agentstream_route_t   *route, **routes;
+
+    name = ngx_palloc(turn->pool, sizeof(ngx_str_t));
+    route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
+
+    if (name == NULL || route == NULL) {
+        return NGX_ERROR;
+    }
+
+    name->len = session->len;
+    name->data = ngx_pstrdup(turn->pool, session);
+
+    if (name->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    element = ngx_array_push(&turn->sessions);
+    routes = ngx_array_push(&turn->routes);
+
+    if (element == NULL || routes == NULL) {
+        return NGX_ERROR;
+    }
+
+    *element = name;
+    *routes = route;
+
+    ngx_http_agentstream_hub_route(&turn->sub, route, name);
+
+    return NGX_OK;
+}
+
+
+/* contract 4.5: a delta of an unknown message is neither dropped nor guessed */
+
+static void
+ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
+    ngx_str_t *message)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    ngx_http_agentstream_call_t    *call;
+    ngx_http_agentstream_lookup_t  *lookup;
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_MESSAGE,
+                                            session, message,
+                                            &turn->directory);
+    if (call == NULL) {
+        return;
+    }
+
+    lookup = ngx_palloc(call->pool, sizeof(ngx_http_agentstream_lookup_t));
+
+    if (lookup == NULL) {
+        goto failed;
+    }
+
+    lookup->session.len = session->len;
+    lookup->session.data = ngx_pstrdup(call->pool, session);
+
+    if (lookup->session.data == NULL) {
+        goto failed;
+    }
+
+    lookup->turn = turn;
+    lookup->call = call;
+
+    call->done_handler = ngx_http_agentstream_turn_lookup_done;
+    call->data = lookup;
+
+    ngx_queue_insert_tail(&turn->lookups, &lookup->queue);
+
+    ngx_http_agentstream_call_open(call);
+
+    return;
+
+failed:
+
+    ngx_http_agentstream_call_destroy(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_lookup_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_lookup_t *lookup = data;
+
+    ngx_int_t                     rc;
+    ngx_http_agentstream_json_t   json;
+    ngx_http_agentstream_turn_t  *turn;
+
+    turn = lookup->turn;
+
+    ngx_queue_remove(&lookup->queue);
+
+    if (call->status != NGX_HTTP_OK) {
+        /* the message's own events, or the end of the turn, will tell */
+        return;
+    }
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, call->body.data,
+                                         call->body.len);
+
+    if (rc == NGX_OK) {
+        ngx_http_agentstream_turn_clock(turn);
+        rc = ngx_http_agentstream_translate_message(turn->translate,
+                                                    &lookup->session, &json, 0);
+
+    } else {
+        rc = NGX_OK;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+void
+ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_queue_t                    *q;
+    ngx_http_agentstream_lookup_t  *lookup;
+
+    while (!ngx_queue_empty(&turn->lookups)) {
+        q = ngx_queue_head(&turn->lookups);
+        ngx_queue_remove(q);
+
+        lookup = ngx_queue_data(q, ngx_http_agentstream_lookup_t, queue);
+        ngx_http_agentstream_call_close(lookup->call);
+    }
+}
+
+
+static void
+ngx_http_agentstream_turn_waiting(void *ctx, ngx_str_t *id,
+    ngx_uint_t permission, ngx_uint_t waits)
+{
+}
+
+
+void
+ngx_http_agentstream_turn_clock(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_translate_time(turn->translate,
+                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_current_msec);
+}

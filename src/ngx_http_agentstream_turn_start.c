@@ -1,0 +1,305 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 3: how a turn starts (contract 4.1, 4.3, 4.4).  Resolve the session,
+ * subscribe to its directory's events, then send the prompt, once.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* the first event follows an accepted prompt within a second or two */
+#define NGX_HTTP_AGENTSTREAM_TURN_FIRST   10000
+
+
+static void ngx_http_agentstream_turn_resolve_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_turn_directory(
+    ngx_http_agentstream_turn_t *turn, ngx_str_t *body);
+static void ngx_http_agentstream_turn_prompt(
+    ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_prompt_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_accepted(
+    ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_check_prompt(
+    ngx_http_agentstream_turn_t *turn, ngx_uint_t status);
+static void ngx_http_agentstream_turn_check_done(void *data,
+    ngx_http_agentstream_call_t *call);
+
+
+/* contract 4.1: the session must exist, its directory chooses the stream */
+
+void
+ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_SESSION,
+                                            &turn->session, NULL, NULL);
+    if (call == NULL) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
+    call->done_handler = ngx_http_agentstream_turn_resolve_done;
+    call->data = turn;
+
+    turn->call = call;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_resolve_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_int_t                       rc;
+    ngx_http_agentstream_route_t  **route;
+
+    turn->call = NULL;
+
+    if (call->status == NGX_HTTP_NOT_FOUND) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "Session not found", NULL);
+        return;
+    }
+
+    if (call->status != NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_unreachable(turn, call->status);
+        return;
+    }
+
+    rc = ngx_http_agentstream_turn_directory(turn, &call->body);
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
+                                       "OpenCode's answer makes no sense",
+                                       NULL);
+        return;
+    }
+
+    turn->phase = ngx_http_agentstream_turn_subscribing;
+
+    /* contract 4.3: subscribed before the prompt is sent */
+
+    route = ngx_array_push(&turn->routes);
+
+    if (route) {
+        *route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
+    }
+
+    if (route == NULL || *route == NULL
+        || ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
+                                         &turn->directory)
+           != NGX_OK)
+    {
+        turn->routes.nelts = 0;
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
+    ngx_http_agentstream_hub_route(&turn->sub, *route, &turn->session);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_turn_directory(ngx_http_agentstream_turn_t *turn,
+    ngx_str_t *body)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    directory, id;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, body->data, body->len);
+
+    if (rc == NGX_OK) {
+        id = ngx_http_agentstream_json_string(&json,
+                             ngx_http_agentstream_json_get(&json, 0, "id"));
+        directory = ngx_http_agentstream_json_string(&json,
+                       ngx_http_agentstream_json_get(&json, 0, "directory"));
+
+        if (directory.len == 0
+            || id.len != turn->session.len
+            || ngx_memcmp(id.data, turn->session.data, id.len) != 0)
+        {
+            rc = NGX_DECLINED;
+        }
+    }
+
+    if (rc == NGX_OK) {
+        turn->directory.data = ngx_pnalloc(turn->pool, directory.len);
+
+        if (turn->directory.data) {
+            turn->directory.len = ngx_http_agentstream_json_decode(
+                                             turn->directory.data, &directory)
+                                  - turn->directory.data;
+
+        } else {
+            rc = NGX_ERROR;
+        }
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
+void
+ngx_http_agentstream_turn_ready(void *data)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->broken = 0;
+
+    if (turn->phase == ngx_http_agentstream_turn_subscribing) {
+        ngx_http_agentstream_turn_prompt(turn);
+        return;
+    }
+
+    if (turn->phase == ngx_http_agentstream_turn_running) {
+        turn->poll_at = 0;
+        ngx_http_agentstream_turn_reconcile(turn);
+    }
+}
+
+
+static void
+ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_PROMPT,
+                                            &turn->session, NULL,
+                                            &turn->directory);
+    if (call == NULL) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
+    call->content = turn->prompt;
+    call->done_handler = ngx_http_agentstream_turn_prompt_done;
+    call->data = turn;
+
+    turn->call = call;
+    turn->phase = ngx_http_agentstream_turn_prompting;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_prompt_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_uint_t  status;
+    ngx_str_t   details;
+    u_char      buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
+
+    turn->call = NULL;
+    status = call->status;
+
+    if (status >= 200 && status < 300) {
+        ngx_http_agentstream_turn_accepted(turn);
+        return;
+    }
+
+    if (!call->answered) {
+        /* nobody knows what became of it */
+        ngx_http_agentstream_turn_check_prompt(turn, status);
+        return;
+    }
+
+    details.data = buf;
+    details.len = ngx_sprintf(buf, "{\"status\":%ui}", status) - buf;
+
+    ngx_http_agentstream_turn_fail(turn, status,
+                                   "OpenCode refused the prompt", &details);
+}
+
+
+static void
+ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t  rc;
+
+    rc = NGX_OK;
+    turn->phase = ngx_http_agentstream_turn_running;
+
+    if (!turn->started) {
+        turn->started = 1;
+        ngx_http_agentstream_turn_clock(turn);
+        rc = ngx_http_agentstream_translate_start(turn->translate);
+    }
+
+    if (!ngx_http_agentstream_translate_state(turn->translate)->user_seen) {
+        turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_FIRST;
+    }
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+/* a prompt must never be sent twice: OpenCode would run it twice */
+
+static void
+ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_MESSAGE,
+                                            &turn->session, &turn->id,
+                                            &turn->directory);
+    if (call == NULL) {
+        ngx_http_agentstream_turn_unreachable(turn, status);
+        return;
+    }
+
+    call->done_handler = ngx_http_agentstream_turn_check_done;
+    call->data = turn;
+
+    turn->call = call;
+    turn->code = status;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_check_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->call = NULL;
+
+    if (call->status == NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_accepted(turn);
+        return;
+    }
+
+    ngx_http_agentstream_turn_unreachable(turn, turn->code);
+}

@@ -1,0 +1,471 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 1: the shared zone.  Two trees, sessions by key and turns by id, and
+ * the queue of finished turns in the order they ended.  A running turn belongs
+ * to its owner and is never freed by anybody else; a finished one may go at
+ * any moment the lock is free, so nobody keeps a pointer to it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <sys/eventfd.h>
+#include "ngx_http_agentstream_zone.h"
+
+
+/* expired turns freed under one lock */
+#define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  4
+
+
+static ngx_int_t ngx_http_agentstream_zone_open_slots(
+    ngx_http_agentstream_shared_t *sh, ngx_uint_t n, ngx_log_t *log);
+static ngx_http_agentstream_session_t *ngx_http_agentstream_zone_session_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+static void ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
+static void ngx_http_agentstream_zone_insert_turn(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
+static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_oldest_locked(
+    ngx_http_agentstream_zone_t *zone);
+static void ngx_http_agentstream_zone_free_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
+
+
+ngx_int_t
+ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
+{
+    ngx_http_agentstream_zone_t  *old = data;
+
+    size_t                          len;
+    ngx_uint_t                      n;
+    ngx_core_conf_t                *ccf;
+    ngx_http_agentstream_zone_t    *zone;
+    ngx_http_agentstream_shared_t  *sh;
+
+    zone = shm_zone->data;
+    zone->shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+
+    if (old) {
+        zone->sh = old->sh;
+        return NGX_OK;
+    }
+
+    if (shm_zone->shm.exists) {
+        zone->sh = zone->shpool->data;
+        return NGX_OK;
+    }
+
+    /* each worker and, over a reload, its successor */
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                           ngx_core_module);
+
+    n = (ccf && ccf->worker_processes > 0) ? ccf->worker_processes * 2 + 2 : 8;
+    n = ngx_min(n, NGX_HTTP_AGENTSTREAM_WORKERS_MAX);
+
+    sh = ngx_slab_calloc(zone->shpool,
+                         sizeof(ngx_http_agentstream_shared_t)
+                         + (n - 1) * sizeof(ngx_http_agentstream_slot_t));
+    if (sh == NULL) {
+        return NGX_ERROR;
+    }
+
+    zone->sh = sh;
+    zone->shpool->data = sh;
+
+    ngx_rbtree_init(&sh->sessions, &sh->sessions_sentinel,
+                    ngx_http_agentstream_zone_insert_session);
+    ngx_rbtree_init(&sh->turns, &sh->turns_sentinel,
+                    ngx_http_agentstream_zone_insert_turn);
+    ngx_queue_init(&sh->finished);
+
+    len = sizeof(" in agentstream zone \"\"") + shm_zone->shm.name.len;
+
+    zone->shpool->log_ctx = ngx_slab_alloc(zone->shpool, len);
+    if (zone->shpool->log_ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_sprintf(zone->shpool->log_ctx, " in agentstream zone \"%V\"%Z",
+                &shm_zone->shm.name);
+
+    zone->shpool->log_nomem = 0;
+
+    return ngx_http_agentstream_zone_open_slots(sh, n, shm_zone->shm.log);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_shared_t *sh,
+    ngx_uint_t n, ngx_log_t *log)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < n; i++) {
+        sh->slots[i].fd = eventfd(0, EFD_NONBLOCK|EFD_CLOEXEC);
+
+        if (sh->slots[i].fd == -1) {
+            ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                          "agentstream zone: eventfd() failed");
+            return NGX_ERROR;
+        }
+    }
+
+    sh->nslots = n;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_uint_t                    i;
+    ngx_http_agentstream_slot_t  *slot;
+
+    zone->slot = NGX_HTTP_AGENTSTREAM_NOBODY;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    for (i = 0; i < zone->sh->nslots; i++) {
+        slot = &zone->sh->slots[i];
+
+        /* a worker that was killed has left its pid behind */
+
+        if (slot->pid == 0
+            || (kill(slot->pid, 0) == -1 && ngx_errno == ESRCH))
+        {
+            slot->pid = ngx_pid;
+            slot->generation++;
+
+            zone->slot = i;
+            zone->generation = slot->generation;
+            break;
+        }
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void
+ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone)
+{
+    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        return;
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+    zone->sh->slots[zone->slot].pid = 0;
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void *
+ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
+    size_t size)
+{
+    void                         *p;
+    ngx_http_agentstream_node_t  *node;
+
+    for ( ;; ) {
+        p = ngx_slab_alloc_locked(zone->shpool, size);
+        if (p) {
+            return p;
+        }
+
+        node = ngx_http_agentstream_zone_oldest_locked(zone);
+        if (node == NULL) {
+            return NULL;
+        }
+
+        ngx_http_agentstream_zone_free_locked(zone, node);
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *id, ngx_http_agentstream_node_t **node)
+{
+    ngx_http_agentstream_node_t     *nd;
+    ngx_http_agentstream_session_t  *session;
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    if (session && session->running) {
+        *node = session->running;
+        return NGX_BUSY;
+    }
+
+    nd = ngx_http_agentstream_zone_alloc_locked(zone,
+                                         sizeof(ngx_http_agentstream_node_t));
+    if (nd == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* room may have been made by evicting the session's last turn */
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    if (session == NULL) {
+        session = ngx_slab_alloc_locked(zone->shpool,
+                                     sizeof(ngx_http_agentstream_session_t)
+                                     + key->len);
+        if (session == NULL) {
+            ngx_slab_free_locked(zone->shpool, nd);
+            return NGX_ERROR;
+        }
+
+        session->key_len = key->len;
+        ngx_memcpy(session->key, key->data, key->len);
+        session->node.key = ngx_crc32_short(key->data, key->len);
+        ngx_queue_init(&session->turns);
+
+        ngx_rbtree_insert(&zone->sh->sessions, &session->node);
+    }
+
+    ngx_memzero(nd, sizeof(ngx_http_agentstream_node_t));
+
+    nd->id_len = ngx_min(id->len, sizeof(nd->id));
+    ngx_memcpy(nd->id, id->data, nd->id_len);
+    nd->node.key = ngx_crc32_short(nd->id, nd->id_len);
+    nd->session = session;
+    nd->owner = zone->slot;
+    nd->generation = zone->generation;
+    nd->journal.first_seq = 1;
+
+    ngx_rbtree_insert(&zone->sh->turns, &nd->node);
+    ngx_queue_insert_tail(&session->turns, &nd->sibling);
+    session->running = nd;
+    zone->sh->nrunning++;
+
+    *node = nd;
+
+    return NGX_OK;
+}
+
+
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_find_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *id)
+{
+    uint32_t                      hash;
+    ngx_int_t                     rc;
+    ngx_rbtree_node_t            *node, *sentinel;
+    ngx_http_agentstream_node_t  *nd;
+
+    hash = ngx_crc32_short(id->data, id->len);
+
+    node = zone->sh->turns.root;
+    sentinel = zone->sh->turns.sentinel;
+
+    while (node != sentinel) {
+
+        if (hash != node->key) {
+            node = (hash < node->key) ? node->left : node->right;
+            continue;
+        }
+
+        nd = (ngx_http_agentstream_node_t *) node;
+
+        rc = ngx_memn2cmp(id->data, nd->id, id->len, nd->id_len);
+
+        if (rc == 0) {
+            return nd;
+        }
+
+        node = (rc < 0) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+static ngx_http_agentstream_session_t *
+ngx_http_agentstream_zone_session_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key)
+{
+    uint32_t                         hash;
+    ngx_int_t                        rc;
+    ngx_rbtree_node_t               *node, *sentinel;
+    ngx_http_agentstream_session_t  *session;
+
+    hash = ngx_crc32_short(key->data, key->len);
+
+    node = zone->sh->sessions.root;
+    sentinel = zone->sh->sessions.sentinel;
+
+    while (node != sentinel) {
+
+        if (hash != node->key) {
+            node = (hash < node->key) ? node->left : node->right;
+            continue;
+        }
+
+        session = (ngx_http_agentstream_session_t *) node;
+
+        rc = ngx_memn2cmp(key->data, session->key, key->len, session->key_len);
+
+        if (rc == 0) {
+            return session;
+        }
+
+        node = (rc < 0) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
+{
+    ngx_rbtree_node_t               **p;
+    ngx_http_agentstream_session_t   *s, *t;
+
+    for ( ;; ) {
+
+        if (node->key != temp->key) {
+            p = (node->key < temp->key) ? &temp->left : &temp->right;
+
+        } else {
+            s = (ngx_http_agentstream_session_t *) node;
+            t = (ngx_http_agentstream_session_t *) temp;
+
+            p = (ngx_memn2cmp(s->key, t->key, s->key_len, t->key_len) < 0)
+                ? &temp->left : &temp->right;
+        }
+
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
+}
+
+
+static void
+ngx_http_agentstream_zone_insert_turn(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
+{
+    ngx_rbtree_node_t            **p;
+    ngx_http_agentstream_node_t   *n, *t;
+
+    for ( ;; ) {
+
+        if (node->key != temp->key) {
+            p = (node->key < temp->key) ? &temp->left : &temp->right;
+
+        } else {
+            n = (ngx_http_agentstream_node_t *) node;
+            t = (ngx_http_agentstream_node_t *) temp;
+
+            p = (ngx_memn2cmp(n->id, t->id, n->id_len, t->id_len) < 0)
+                ? &temp->left : &temp->right;
+        }
+
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
+}
+
+
+void
+ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    node->state = NGX_HTTP_AGENTSTREAM_TURN_FINISHED;
+    node->ended = ngx_time();
+    node->session->running = NULL;
+
+    ngx_queue_insert_tail(&zone->sh->finished, &node->queue);
+    zone->sh->nrunning--;
+    zone->sh->nfinished++;
+
+    ngx_http_agentstream_zone_expire_locked(zone);
+}
+
+
+void
+ngx_http_agentstream_zone_expire_locked(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_uint_t                    i;
+    ngx_http_agentstream_node_t  *node;
+
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_EXPIRE_MAX; i++) {
+        node = ngx_http_agentstream_zone_oldest_locked(zone);
+
+        if (node == NULL
+            || (ngx_msec_t) (ngx_time() - node->ended) * 1000 < zone->retain)
+        {
+            return;
+        }
+
+        ngx_http_agentstream_zone_free_locked(zone, node);
+    }
+}
+
+
+static ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_oldest_locked(ngx_http_agentstream_zone_t *zone)
+{
+    if (ngx_queue_empty(&zone->sh->finished)) {
+        return NULL;
+    }
+
+    return ngx_queue_data(ngx_queue_head(&zone->sh->finished),
+                          ngx_http_agentstream_node_t, queue);
+}
+
+
+static void
+ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_block_t    *block, *next;
+    ngx_http_agentstream_session_t  *session;
+
+    for (block = node->journal.first; block; block = next) {
+        next = block->next;
+
+        if ((u_char *) block != node->tail) {
+            ngx_slab_free_locked(zone->shpool, block);
+        }
+    }
+
+    session = node->session;
+
+    ngx_queue_remove(&node->sibling);
+    ngx_queue_remove(&node->queue);
+    ngx_rbtree_delete(&zone->sh->turns, &node->node);
+    ngx_slab_free_locked(zone->shpool, node);
+    zone->sh->nfinished--;
+
+    if (ngx_queue_empty(&session->turns)) {
+        ngx_rbtree_delete(&zone->sh->sessions, &session->node);
+        ngx_slab_free_locked(zone->shpool, session);
+    }
+}

@@ -1,0 +1,176 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_ZONE_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_ZONE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/*
+ * Layer 1.  The shared memory: which sessions have turns, which turn is whose,
+ * how long a finished one is kept.  All workers see it; everything in it is
+ * guarded by the zone's lock unless its comment says otherwise.
+ */
+
+
+#define NGX_HTTP_AGENTSTREAM_WORKERS_MAX   256
+#define NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE  32
+#define NGX_HTTP_AGENTSTREAM_TAIL_SIZE     512
+
+#define NGX_HTTP_AGENTSTREAM_NOBODY        ((ngx_uint_t) -1)
+
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_TURN_STARTING = 0,    /* no packet yet */
+    NGX_HTTP_AGENTSTREAM_TURN_RUNNING,
+    NGX_HTTP_AGENTSTREAM_TURN_FINISHED
+} ngx_http_agentstream_turn_state_e;
+
+
+/*
+ * A piece of a journal.  Written by the turn's owner alone, beyond "used"
+ * without the lock, for nobody reads there; "used" and seq move under the
+ * lock.
+ */
+
+typedef struct ngx_http_agentstream_block_s  ngx_http_agentstream_block_t;
+
+struct ngx_http_agentstream_block_s {
+    ngx_http_agentstream_block_t        *next;
+    uint64_t                             seq;      /* first one in it */
+    uint32_t                             size;     /* of data */
+    uint32_t                             used;
+    u_char                               data[1];
+};
+
+
+typedef struct {
+    ngx_http_agentstream_block_t        *first;
+    ngx_http_agentstream_block_t        *last;
+    uint64_t                             first_seq;    /* oldest one kept */
+    uint64_t                             last_seq;     /* 0: none yet */
+    ngx_uint_t                           dropped;      /* blocks freed so far:
+                                                          cursors into them are
+                                                          stale */
+    size_t                               size;         /* of all blocks */
+    size_t                               bytes;        /* of all packets */
+} ngx_http_agentstream_journal_t;
+
+
+typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
+
+
+/* a turn as all workers see it; a running one is never freed */
+
+typedef struct {
+    ngx_rbtree_node_t                    node;     /* by id */
+    ngx_queue_t                          queue;    /* of finished turns */
+    ngx_queue_t                          sibling;  /* in its session, oldest
+                                                      first */
+    ngx_http_agentstream_session_t      *session;
+
+    u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    uint32_t                             id_len;
+    uint32_t                             state;
+    uint32_t                             status;   /* HTTP status of a turn that
+                                                      failed before it started,
+                                                      or 0 */
+    ngx_uint_t                           owner;    /* slot */
+    ngx_uint_t                           generation;
+    time_t                               ended;
+
+    ngx_http_agentstream_journal_t       journal;
+
+    /* slots of workers whose readers want to be woken */
+    uint64_t                             watchers[
+                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+
+    /* the terminal packet always has room, also when the zone is full */
+    u_char                               tail[NGX_HTTP_AGENTSTREAM_TAIL_SIZE];
+} ngx_http_agentstream_node_t;
+
+
+struct ngx_http_agentstream_session_s {
+    ngx_rbtree_node_t                    node;     /* by key */
+    ngx_queue_t                          turns;
+    ngx_http_agentstream_node_t         *running;
+    size_t                               key_len;
+    u_char                               key[1];   /* server, route and id */
+};
+
+
+/* a worker, as the others see it */
+
+typedef struct {
+    ngx_pid_t                            pid;      /* 0: free */
+    ngx_uint_t                           generation;
+    ngx_socket_t                         fd;       /* eventfd, made with the
+                                                      zone, inherited by all */
+} ngx_http_agentstream_slot_t;
+
+
+typedef struct {
+    ngx_rbtree_t                         sessions;
+    ngx_rbtree_node_t                    sessions_sentinel;
+    ngx_rbtree_t                         turns;
+    ngx_rbtree_node_t                    turns_sentinel;
+    ngx_queue_t                          finished;     /* oldest first */
+    ngx_uint_t                           nrunning;
+    ngx_uint_t                           nfinished;
+    ngx_uint_t                           nslots;
+    ngx_http_agentstream_slot_t          slots[1];
+} ngx_http_agentstream_shared_t;
+
+
+typedef struct ngx_http_agentstream_zone_s {
+    ngx_slab_pool_t                     *shpool;
+    ngx_http_agentstream_shared_t       *sh;
+    ngx_msec_t                           retain;
+    ngx_uint_t                           slot;         /* this worker's own */
+    ngx_uint_t                           generation;
+} ngx_http_agentstream_zone_t;
+
+
+ngx_int_t ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data);
+
+/* claim a slot for this process; the rest works without one */
+void ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone);
+void ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone);
+
+#define ngx_http_agentstream_zone_lock(zone)                                  \
+    ngx_shmtx_lock(&(zone)->shpool->mutex)
+#define ngx_http_agentstream_zone_unlock(zone)                                \
+    ngx_shmtx_unlock(&(zone)->shpool->mutex)
+
+/* memory for a journal: finished turns are evicted, oldest first, as needed */
+void *ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
+    size_t size);
+
+/*
+ * A new turn of the session, in the state "starting" and owned by this worker.
+ * NGX_OK, NGX_BUSY: *node is the one that runs, NGX_ERROR: the zone is full.
+ */
+ngx_int_t ngx_http_agentstream_zone_create_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *id,
+    ngx_http_agentstream_node_t **node);
+
+/* by the turn's id; NULL: evicted, or never was */
+ngx_http_agentstream_node_t *ngx_http_agentstream_zone_find_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *id);
+
+/* the turn is over; it is kept for "retain" and as long as there is room */
+void ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node);
+
+/* free what has been kept long enough, a few at a time */
+void ngx_http_agentstream_zone_expire_locked(
+    ngx_http_agentstream_zone_t *zone);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_ZONE_H_INCLUDED_ */

@@ -1,0 +1,208 @@
+package AgentStream::Client;
+
+# A client connection: sends requests, and reads responses as they come,
+# without blocking, so that one test can hold hundreds of them.  Server-sent
+# events are taken apart on the way, each with its time of arrival.
+#
+# The bytes come from a socket, or from curl for HTTP/2 and TLS.
+
+use strict;
+use warnings;
+
+use Errno qw(EAGAIN EWOULDBLOCK EINTR);
+use IO::Select;
+use IO::Socket::INET;
+use Time::HiRes qw(time);
+
+use AgentStream::Process qw(scaled);
+use AgentStream::Response;
+
+
+# port => …, request => bytes, responses => how many (1)
+
+sub open {
+    my ($class, %args) = @_;
+
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
+        PeerPort => $args{port}) or die "connect to port $args{port}: $!\n";
+
+    my $self = bless { fh => $socket, socket => 1, buffer => '',
+        method => $args{method} // 'GET', started => time(),
+        want => $args{responses} // 1, responses => [] }, $class;
+
+    $socket->autoflush(1);
+    $self->send($args{request}) if defined $args{request};
+    $socket->blocking(0);
+
+    return $self;
+}
+
+
+# curl => [arguments]
+
+sub curl {
+    my ($class, @args) = @_;
+
+    pipe(my $reader, my $writer) or die "pipe: $!\n";
+
+    my $process = AgentStream::Process->start(out => $writer,
+        err => '/dev/null',
+        command => ['curl', '-sNik', '--noproxy', '*',
+                    '--max-time', scaled(60), @args]);
+
+    $reader->blocking(0);
+
+    return bless { fh => $reader, buffer => '', process => $process,
+        started => time(), want => 1, responses => [] }, $class;
+}
+
+
+sub send {
+    my ($self, $bytes, $more) = @_;
+
+    local $SIG{PIPE} = 'IGNORE';
+    my $blocking = $self->{fh}->blocking(1);
+
+    print { $self->{fh} } $bytes;
+    $self->{fh}->blocking($blocking);
+    $self->{want} += $more // 0;
+
+    return $self;
+}
+
+
+sub close {
+    my ($self) = @_;
+
+    $self->{closed} = time();
+    CORE::close($self->{fh}) if $self->{fh};
+    $self->{process}->stop('TERM', 2) if $self->{process};
+    $self->{fh} = undef;
+
+    return $self;
+}
+
+
+# the n-th response; the first when not said
+
+sub response {
+    my ($self, $n) = @_;
+
+    return $self->{responses}[$n // 0]
+           // AgentStream::Response->new(dechunk => 1);
+}
+
+
+sub status { return $_[0]->response()->{status} }
+sub body { return $_[0]->response()->{body} }
+sub header { return $_[0]->response()->header($_[1]) }
+sub packets { return @{ $_[0]->response()->{packets} } }
+sub comments { return @{ $_[0]->response()->{comments} } }
+sub ended { return $_[0]->response()->{ended} }
+
+
+sub finished {
+    my ($self) = @_;
+
+    return 1 unless $self->{fh};
+
+    my $responses = $self->{responses};
+
+    return @$responses >= $self->{want} && $responses->[-1]{ended};
+}
+
+
+# Reads from all clients until each is finished or `until` is true for it.
+# -> true when all came to that in time
+
+sub wait {
+    my ($class, $clients, %args) = @_;
+
+    my $end = time() + scaled($args{timeout} // 10);
+    my %open = map { fileno($_->{fh}) => $_ }
+               grep { $_->{fh} && !$_->finished() } @$clients;
+    my $select = IO::Select->new(map { $_->{fh} } values %open);
+
+    for my $fd (keys %open) {
+        next unless $args{until} && $args{until}->($open{$fd});
+        $select->remove($fd);
+        delete $open{$fd};
+    }
+
+    while (%open) {
+        my $left = $end - time();
+        return 0 if $left <= 0;
+
+        for my $fh ($select->can_read($left)) {
+            my $fd = fileno($fh);
+            my $client = $open{$fd};
+
+            $client->read();
+
+            if ($client->finished() || $args{until} && $args{until}->($client))
+            {
+                $select->remove($fd);
+                delete $open{$fd};
+                $client->close() if $client->finished() && $client->{eof};
+            }
+        }
+    }
+
+    return 1;
+}
+
+
+sub read {
+    my ($self) = @_;
+    my $now;
+
+    for ( ;; ) {
+        my $n = sysread($self->{fh}, my $bytes, 65536);
+        $now //= time();
+
+        if (!defined $n) {
+            return if $! == EAGAIN || $! == EWOULDBLOCK || $! == EINTR;
+            $n = 0;
+        }
+
+        if ($n == 0) {
+            $self->{eof} = 1;
+            $self->{process} && AgentStream::Process::wait_for(
+                sub { $self->{process}->exited() });
+
+            my $last = $self->{responses}[-1];
+            my $clean = !$self->{process} || $self->{process}{status} == 0;
+
+            $last->eof($clean) if $last && !$last->{ended};
+            $self->{want} = @{ $self->{responses} };
+            $self->close() unless $last;
+            return;
+        }
+
+        $self->{buffer} .= $bytes;
+        $self->parse($now);
+
+        return if $self->finished();
+    }
+}
+
+
+sub parse {
+    my ($self, $now) = @_;
+
+    while (length $self->{buffer}) {
+        my $responses = $self->{responses};
+
+        if (!@$responses || $responses->[-1]{ended}) {
+            last if @$responses == $self->{want};
+
+            push @$responses, AgentStream::Response->new(
+                dechunk => $self->{socket});
+        }
+
+        $responses->[-1]->take(\$self->{buffer}, $now) or last;
+    }
+}
+
+
+1;

@@ -1,0 +1,110 @@
+package AgentStream::OpenCode;
+
+# The OpenCode of a test: the scripted one, which a test steers and questions
+# through its control API (opencode.mjs), or the real one.
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use FindBin;
+use JSON::PP;
+
+use AgentStream::Process qw(free_ports slurp wait_for);
+
+my $root = abs_path("$FindBin::Bin/..");
+my $json = JSON::PP->new->utf8->canonical->allow_nonref;
+
+
+sub start_scripted {
+    my ($self) = @_;
+
+    return $self->start_server('fake', qr/^listening (\d+)$/m, 'node',
+                               "$FindBin::Bin/lib/opencode.mjs");
+}
+
+
+# OpenCode itself, with the scripted model of util/model.mjs behind it
+
+sub start_real {
+    my ($self) = @_;
+    my ($port) = free_ports(1);
+
+    my $url = $self->start_server('model', qr/^model: (\S+)$/m, 'node',
+                                  "$root/util/model.mjs");
+
+    $self->{workspace} = "$self->{dir}/workspace";
+    $self->start_server('real', qr/listening on \S+?:($port)\b/,
+        "$root/util/opencode", '--port', $port, '--home', "$self->{dir}/home",
+        '--workspace', $self->{workspace}, '--model-url', $url,
+        '--config', $json->encode($self->{config} // {}));
+
+    wait_for(sub {
+        ($self->request('GET', '/session', port => $port)->status() // 0)
+            == 200
+    }, 30) or die "OpenCode does not answer\n";
+
+    return $port;
+}
+
+
+# -> what it says when it is ready
+
+sub start_server {
+    my ($self, $name, $ready, @command) = @_;
+    my $log = "$self->{dir}/$name.log";
+
+    $self->{$name} = AgentStream::Process->start(
+        command => \@command, out => $log);
+
+    my $said = wait_for(sub { slurp($log) =~ $ready && $1 }, 30)
+        or die "@command did not start: " . slurp($log) . "\n";
+
+    return $said;
+}
+
+
+# the scripted OpenCode's control API; a hash or list is sent as JSON
+
+sub control {
+    my ($self, $what, $body) = @_;
+
+    my $c = $self->request(defined $body ? 'POST' : 'GET', "/_test/$what",
+        port => $self->{port_opencode}, body => $body);
+
+    return $json->decode($c->body());
+}
+
+
+# a session in OpenCode, made behind the module's back
+
+sub create_session {
+    my ($self, %args) = @_;
+
+    my $c = $self->request('POST', '/session', port => $self->{port_opencode},
+                           body => {}, %args);
+
+    return $json->decode($c->body())->{id};
+}
+
+
+# "METHOD url" of each request OpenCode got
+
+sub upstream {
+    my ($self) = @_;
+
+    return map { "$_->{method} $_->{url}" } @{ $self->control('log') };
+}
+
+
+sub messages {
+    my ($self, $session) = @_;
+
+    my $c = $self->request('GET', "/session/$session/message",
+                           port => $self->{port_opencode});
+
+    return $json->decode($c->body());
+}
+
+
+1;

@@ -1,0 +1,165 @@
+package AgentStream::Process;
+
+# Child processes of a test: started, waited for and stopped by their id,
+# with a bound on every wait.  What is left at the end is killed.
+
+use strict;
+use warnings;
+
+use IO::Socket::INET;
+use POSIX qw(:sys_wait_h dup2);
+use Time::HiRes qw(sleep time);
+
+use Exporter 'import';
+
+our @EXPORT_OK = qw(free_ports scaled slurp wait_for);
+
+my $scale = $ENV{AGENTSTREAM_ASAN} ? 3 : 1;
+my $owner = $$;
+my %running;
+
+
+# a time limit in seconds; a sanitized run gets more of it
+
+sub scaled {
+    my ($seconds) = @_;
+
+    return $seconds * $scale;
+}
+
+
+sub wait_for {
+    my ($condition, $seconds) = @_;
+    my $end = time() + scaled($seconds // 5);
+    my $value;
+
+    until ($value = $condition->()) {
+        return if time() > $end;
+        sleep(0.01);
+    }
+
+    return $value;
+}
+
+
+sub free_ports {
+    my ($n) = @_;
+
+    my @sockets = map {
+        IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1)
+            or die "no free port: $!\n"
+    } 1 .. $n;
+
+    return map { $_->sockport() } @sockets;
+}
+
+
+sub slurp {
+    my ($file) = @_;
+
+    open my $fh, '<:raw', $file or return '';
+    local $/;
+
+    return scalar <$fh> // '';
+}
+
+
+# command => [...], out => file | undef, err => file, env => {}
+
+sub start {
+    my ($class, %args) = @_;
+    my $pid = fork() // die "fork: $!\n";
+
+    if ($pid == 0) {
+        $ENV{$_} = $args{env}{$_} for keys %{ $args{env} // {} };
+
+        redirect($args{out} // '/dev/null', 1);
+        redirect($args{err} // $args{out} // '/dev/null', 2);
+        open STDIN, '<', '/dev/null';
+        setpgrp(0, 0);
+
+        # nobody outlives a test that was killed
+        no warnings 'exec';
+        exec 'setpriv', '--pdeathsig', 'TERM', @{ $args{command} };
+        POSIX::_exit(127);
+    }
+
+    my $self = bless { pid => $pid }, $class;
+    $running{$pid} = $self;
+
+    return $self;
+}
+
+
+sub redirect {
+    my ($to, $fd) = @_;
+
+    if (ref $to) {
+        dup2(fileno($to), $fd);
+        return;
+    }
+
+    open my $fh, '>>', $to or POSIX::_exit(126);
+    dup2(fileno($fh), $fd);
+}
+
+
+sub signal {
+    my ($self, $signal) = @_;
+
+    return kill $signal, $self->{pid};
+}
+
+
+sub exited {
+    my ($self) = @_;
+
+    if (!defined $self->{status} && waitpid($self->{pid}, WNOHANG) != 0) {
+        $self->{status} = $?;
+        delete $running{ $self->{pid} };
+    }
+
+    return defined $self->{status};
+}
+
+
+# -> exit status as in $?, or undef when it had to be killed
+
+sub stop {
+    my ($self, $signal, $seconds) = @_;
+
+    $self->signal($signal // 'TERM') unless $self->exited();
+
+    return $self->{status} if wait_for(sub { $self->exited() }, $seconds);
+
+    kill 'KILL', -$self->{pid}, $self->{pid};
+    wait_for(sub { $self->exited() }, 5);
+
+    return;
+}
+
+
+sub children {
+    my ($pid) = @_;
+
+    open my $fh, '<', "/proc/$pid/task/$pid/children" or return ();
+
+    return split ' ', <$fh> // '';
+}
+
+
+END {
+    if ($$ == $owner) {
+        my $status = $?;
+
+        for my $process (values %running) {
+            kill 'KILL', -$process->{pid}, $process->{pid};
+            waitpid $process->{pid}, 0;
+        }
+
+        $? = $status;
+    }
+}
+
+
+1;

@@ -1,0 +1,65 @@
+#!/usr/bin/perl
+
+# An event stream as bad as it gets: events lost, repeated, late, early, in
+# disorder, or no events at all.  The client gets one whole turn, with the text
+# that OpenCode stored.
+#
+# Broken by: text from deltas alone; a delta dropped or guessed because its
+# part is not known yet; any idle that ends the turn; an event that is not
+# JSON, or too large, that ends the stream.
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+
+my $t = AgentStream->new(timeout => 120,
+    location => 'agentstream_event_size 1m;');
+
+# name => on what it acts
+
+my %fault = (
+    nodeltas => 'no deltas, only snapshots',
+    lostdelta => 'every other delta lost',
+    deltafirst => 'a delta before its part',
+    deltaorphan => 'a delta before its message',
+    wrongfinal => 'another text in the end',
+    dupevents => 'everything twice',
+    dupidle => 'idle twice',
+    staleidle => 'an idle before it begins',
+    lateidle => 'an idle after the end',
+    badjson => 'an event that is not JSON',
+    badutf8 => 'an event that is not UTF-8',
+    giant => 'an event that is too large',
+);
+
+for my $fault (sort keys %fault) {
+    for my $order ('text:12:24:2', 'replay:text-interleaved',
+                   'replay:tools-sequence')
+    {
+        my $name = "$fault{$fault}, $order";
+        my $s = $t->session();
+
+        for my $n (1, 2) {
+            my $c = $t->turn($s, "$order fault=$fault");
+
+            check_turn($c, "$name, turn $n");
+            check_text($c, $t->messages($s), "$name, turn $n");
+            is(packet_json(($c->packets())[-1] // {})->{stopReason},
+               'end_turn', "$name, turn $n: ends well");
+        }
+    }
+}
+
+# nothing says that it is over
+
+my $s = $t->session();
+my $c = $t->send_message($s, 'text:5:24:2 fault=noidle');
+
+$t->wait([$c], timeout => 1);
+$t->control('close', {});
+ok($t->wait([$c], timeout => 20), 'no idle: found out by asking');
+check_turn($c, 'no idle');
+check_text($c, $t->messages($s), 'no idle');
+
+$t->done();

@@ -1,0 +1,1011 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * json.c: what is accepted and refused (RFC 8259, strict UTF-8), the index of
+ * tokens against cJSON's tree, the accessors, and what memory is kept.
+ * Breaks when: a bound of a scan is off by one (all texts are in allocations
+ * of their exact size), a byte class or a range of UTF-8 is wrong, the depth
+ * limit moves, a duplicate name is not resolved to the last one, "next" of a
+ * container is wrong, or a failed parse leaves tokens behind.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+
+#define TAP_REALLOC  1
+
+#include "ngx_http_agentstream_json.h"
+#include "tap.h"
+
+
+#define CAPTURES  "t/data/captures"
+
+
+static ngx_int_t
+parse(const void *text, size_t len)
+{
+    void                         *copy;
+    ngx_int_t                     rc;
+    ngx_http_agentstream_json_t   json;
+
+    copy = tap_copy(text, len);
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, copy, len);
+
+    ngx_http_agentstream_json_destroy(&json);
+    free(copy);
+
+    return rc;
+}
+
+
+static ngx_int_t
+parse_str(const char *text)
+{
+    return parse(text, strlen(text));
+}
+
+
+/* the same value in both trees; json values are visited in order of tokens */
+
+static ngx_uint_t
+same(ngx_http_agentstream_json_t *json, ngx_uint_t value, cJSON *item)
+{
+    cJSON       *child;
+    u_char      *decoded, *end;
+    ngx_str_t    raw, s;
+    ngx_uint_t   v, ok;
+
+    raw = ngx_http_agentstream_json_raw(json, value);
+
+    switch (ngx_http_agentstream_json_type(json, value)) {
+
+    case NGX_HTTP_AGENTSTREAM_JSON_OBJECT:
+
+        if (!cJSON_IsObject(item) || raw.data[0] != '{'
+            || raw.data[raw.len - 1] != '}')
+        {
+            return 0;
+        }
+
+        child = item->child;
+
+        for (v = ngx_http_agentstream_json_first(json, value);
+             v;
+             v = ngx_http_agentstream_json_next(json, value, v))
+        {
+            if (child == NULL) {
+                return 0;
+            }
+
+            s = ngx_http_agentstream_json_string(json, v);
+
+            decoded = malloc(s.len + 1);
+            end = ngx_http_agentstream_json_decode(decoded, &s);
+            *end = '\0';
+
+            ok = (strcmp((char *) decoded, child->string) == 0);
+            free(decoded);
+
+            if (!ok || !same(json, v + 1, child)) {
+                return 0;
+            }
+
+            child = child->next;
+        }
+
+        return child == NULL;
+
+    case NGX_HTTP_AGENTSTREAM_JSON_ARRAY:
+
+        if (!cJSON_IsArray(item) || raw.data[0] != '['
+            || raw.data[raw.len - 1] != ']')
+        {
+            return 0;
+        }
+
+        child = item->child;
+
+        for (v = ngx_http_agentstream_json_first(json, value);
+             v;
+             v = ngx_http_agentstream_json_next(json, value, v))
+        {
+            if (child == NULL || !same(json, v, child)) {
+                return 0;
+            }
+
+            child = child->next;
+        }
+
+        return child == NULL;
+
+    case NGX_HTTP_AGENTSTREAM_JSON_STRING:
+
+        if (!cJSON_IsString(item)) {
+            return 0;
+        }
+
+        s = ngx_http_agentstream_json_string(json, value);
+
+        decoded = malloc(s.len + 1);
+        end = ngx_http_agentstream_json_decode(decoded, &s);
+        *end = '\0';
+
+        ok = (strcmp((char *) decoded, item->valuestring) == 0);
+
+        if (strlen((char *) decoded) == (size_t) (end - decoded)) {
+            ok = ok && ngx_http_agentstream_json_is(json, value,
+                                                    item->valuestring);
+        }
+
+        free(decoded);
+
+        return ok;
+
+    case NGX_HTTP_AGENTSTREAM_JSON_NUMBER:
+
+        decoded = malloc(raw.len + 1);
+        *ngx_cpymem(decoded, raw.data, raw.len) = '\0';
+
+        ok = cJSON_IsNumber(item)
+             && strtod((char *) decoded, NULL) == item->valuedouble;
+
+        free(decoded);
+
+        return ok;
+
+    case NGX_HTTP_AGENTSTREAM_JSON_TRUE:
+        return cJSON_IsTrue(item);
+
+    case NGX_HTTP_AGENTSTREAM_JSON_FALSE:
+        return cJSON_IsFalse(item);
+
+    case NGX_HTTP_AGENTSTREAM_JSON_NULL:
+        return cJSON_IsNull(item);
+
+    default:
+        return 0;
+    }
+}
+
+
+/*
+ * What we accept cJSON must accept and see alike.  It knows no lone
+ * surrogates: texts with such escapes are not compared.
+ */
+
+static ngx_uint_t
+agrees(const void *text, size_t len)
+{
+    void                         *copy;
+    cJSON                        *item;
+    ngx_int_t                     rc;
+    ngx_uint_t                    i, ok;
+    const u_char                 *p;
+    ngx_http_agentstream_json_t   json;
+
+    copy = tap_copy(text, len);
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, copy, len);
+    ok = 1;
+
+    if (rc == NGX_OK) {
+
+        p = text;
+
+        for (i = 0; i + 3 < len; i++) {
+            if (p[i] == '\\' && p[i + 1] == 'u' && (p[i + 2] | 0x20) == 'd') {
+                goto done;
+            }
+        }
+
+        item = cJSON_ParseWithLength(copy, len);
+
+        ok = (item != NULL && same(&json, 0, item)
+              && json.tokens[0].next == json.ntokens);
+
+        cJSON_Delete(item);
+    }
+
+done:
+
+    ngx_http_agentstream_json_destroy(&json);
+    free(copy);
+
+    return ok;
+}
+
+
+static const char  *accepted[] = {
+    "{}", "[]", "\"\"", "0", "-0", "1", "-1", "true", "false", "null",
+    " {} ", "\t[\n]\r", " \t\n\r1 \t\n\r", "[1]", "[1,2]", "[ 1 , 2 ]",
+    "[[]]", "[[],[]]", "[{}]", "[{},{}]", "{\"a\":1}", "{\"a\":{}}",
+    "{\"a\":[]}", "{\"\":0}", "{\"a\":1,\"a\":2}", "{ \"a\" : 1 , \"b\" : 2 }",
+    "0.1", "10.25", "-0.0", "1e5", "1E5", "1e+5", "1e-5", "1.5e10", "0e0",
+    "0E+1", "123456789012345678901234567890", "1e999", "-1.5E-07",
+    "\"abc\"", "\"\\\"\"", "\"\\\\\"", "\"\\/\"", "\"\\b\\f\\n\\r\\t\"",
+    "\"/\"", "\"\\u0000\"", "\"\\u00e9\"", "\"\\uABCD\"", "\"\\uabcd\"",
+    "\"\\ud83d\\ude00\"", "\"\\ud83d\"", "\"\\ude00\"", "\"\\ud83dx\"",
+    "\"\x7f\"", "\"\xc2\x80\"", "\"\xdf\xbf\"", "\"\xe0\xa0\x80\"",
+    "\"\xed\x9f\xbf\"", "\"\xee\x80\x80\"", "\"\xef\xbf\xbf\"",
+    "\"\xf0\x90\x80\x80\"", "\"\xf4\x8f\xbf\xbf\"", "\"\xe2\x80\xa8\"",
+    "[true,false,null,0,\"\",[],{}]", "[[[[[[[[1]]]]]]]]",
+    "{\"a\":{\"b\":{\"c\":[{\"d\":null}]}}}", "[\"]\",\"}\",\",\"]",
+    "{\"a\":\"{\",\"b\":\"[\"}", "[\"\\\\\",\"\\\\\\\\\"]"
+};
+
+
+static const char  *refused[] = {
+    "", " ", "\n", "{", "}", "[", "]", "[}", "{]", "{}}", "[]]", "[[]",
+    "{\"a\":1", "{\"a\":}", "{\"a\"}", "{\"a\" 1}", "{\"a\",1}", "{a:1}",
+    "{'a':1}", "{1:1}", "{\"a\":1,}", "{,}", "{,\"a\":1}", "{\"a\":1 \"b\":2}",
+    "{\"a\"::1}", "{\"a\":1:2}", "{\"a\":1,,\"b\":2}", "{null:1}", "{[]:1}",
+    "{1}", "{null}", "{[]}", "{{}}", "{1,2}", "{\"a\":1,2}",
+    "[,]", "[1,]", "[,1]", "[1,,2]", "[1 2]", "[1:2]", "[\"a\":1]", "1,", ",1",
+    "1 2", "{}{}", "[][]", "{} x", "x", "nul", "nulll", "nullx", "tru", "truE",
+    "True", "NULL", "fals", "falsee", "[true", "[tru]", "[nul,1]", "undefined",
+    "NaN", "Infinity", "-Infinity", "+1", "01", "-01", "00", "-", "-a", ".5",
+    "-.5", "1.", "1.e5", "1e", "1e+", "1E-", "1ee5", "1.5.5", "1e5.5", "0x1",
+    "1a", "--1", "- 1", "1 .5", "1_000", "\"", "\"a", "a\"", "\"a\"b", "'a'",
+    "\"\\\"", "\"\\", "\"\\x\"", "\"\\U0041\"", "\"\\a\"", "\"\\0\"",
+    "\"\\u\"", "\"\\u1\"", "\"\\u12\"", "\"\\u123\"", "\"\\u123g\"",
+    "\"\\ug123\"", "\"\\u 123\"", "\"\\u-123\"", "\"\\u12\"34\"", "\"\n\"",
+    "\"\t\"", "\"\r\"", "\"\x01\"", "\"\x1f\"", "\"\x80\"", "\"\xbf\"",
+    "\"\xc0\x80\"", "\"\xc1\xbf\"", "\"\xc2\"", "\"\xc2\x7f\"", "\"\xc2\xc0\"",
+    "\"\xe0\x9f\xbf\"", "\"\xe0\x80\x80\"", "\"\xe1\x80\"", "\"\xe1\x80\x7f\"",
+    "\"\xe1\x80\xc0\"", "\"\xed\xa0\x80\"", "\"\xed\xbf\xbf\"", "\"\xf0\x80\"",
+    "\"\xf0\x8f\xbf\xbf\"", "\"\xf4\x90\x80\x80\"", "\"\xf5\x80\x80\x80\"",
+    "\"\xf1\x80\x80\"", "\"\xf1\x80\x80\x7f\"", "\"\xf1\x7f\x80\x80\"",
+    "\"\xfe\"", "\"\xff\"", "\xef\xbb\xbf{}", "{}\xef\xbb\xbf", "\x80",
+    "[\"a\",\n4\n,1,", "/* c */ 1", "1 // c", "[1]#", "\f1", "\v1",
+    "\xc2\xa0 1",
+    "{\"\\\":1}", "{\"a\nb\":1}", "{\"\xff\":1}", "{\"a\"", "{\"a\":", "{\"a"
+};
+
+
+static void
+test_accepted(void)
+{
+    char        text[64];
+    ngx_uint_t  i;
+
+    for (i = 0; i < sizeof(accepted) / sizeof(accepted[0]); i++) {
+
+        if (parse_str(accepted[i]) != NGX_OK) {
+            tap_ok(0, "accepted: %s", accepted[i]);
+        }
+
+        if (!agrees(accepted[i], strlen(accepted[i]))) {
+            tap_ok(0, "as cJSON sees it: %s", accepted[i]);
+        }
+
+        snprintf(text, sizeof(text), "[0,%s,0]", accepted[i]);
+
+        if (parse_str(text) != NGX_OK || !agrees(text, strlen(text))) {
+            tap_ok(0, "accepted: %s", text);
+        }
+    }
+
+    tap_ok(1, "%lu valid texts", (unsigned long) i);
+}
+
+
+static void
+test_refused(void)
+{
+    char        text[128];
+    ngx_uint_t  i;
+
+    for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+
+        if (parse_str(refused[i]) != NGX_DECLINED) {
+            tap_ok(0, "refused: %s", refused[i]);
+        }
+
+        if (strspn(refused[i], " \n") == strlen(refused[i])) {
+            continue;
+        }
+
+        /* room for the wide scans, which must not hide the error */
+
+        snprintf(text, sizeof(text), "{\"k\":[%s],\"k\":\"%022d\"}",
+                 refused[i], 0);
+
+        if (parse_str(text) != NGX_DECLINED) {
+            tap_ok(0, "refused: %s", text);
+        }
+    }
+
+    tap_ok(1, "%lu invalid texts", (unsigned long) i);
+
+    tap_is(parse("\"a\0b\"", 5), NGX_DECLINED, "a zero byte in a string");
+    tap_is(parse("1\0", 2), NGX_DECLINED, "a zero byte after the text");
+    tap_is(parse("\0", 1), NGX_DECLINED, "a zero byte alone");
+}
+
+
+/* one special byte, and what it does, at every place of strings of any size */
+
+static void
+test_string_positions(void)
+{
+    u_char      text[128];
+    ngx_int_t   rc;
+    ngx_uint_t  ch, len, pos, bad;
+
+    bad = 0;
+
+    for (len = 1; len <= 70; len++) {
+        for (pos = 0; pos < len; pos++) {
+
+            text[0] = '"';
+            ngx_memset(text + 1, 'x', len);
+            text[len + 1] = '"';
+
+            if (parse(text, len + 2) != NGX_OK) {
+                bad++;
+            }
+
+            for (ch = 0; ch < 256; ch++) {
+                text[pos + 1] = (u_char) ch;
+
+                rc = (ch < 0x20 || ch == '"' || ch == '\\' || ch >= 0x80)
+                     ? NGX_DECLINED : NGX_OK;
+
+                if (len > 40 && ch > 0x23 && ch != '\\' && ch != 0x80) {
+                    continue;
+                }
+
+                if (parse(text, len + 2) != rc) {
+                    bad++;
+                }
+            }
+        }
+    }
+
+    tap_is(bad, 0, "each byte at each place of a string");
+
+    bad = 0;
+
+    for (pos = 0; pos <= 40; pos++) {
+
+        text[0] = '"';
+        ngx_memset(text + 1, 'x', 100);
+        ngx_memcpy(text + 1 + pos,
+                   "\xf0\x9f\x98\x80\xe2\x82\xac\\n\xc3\xa9", 11);
+        text[60] = '"';
+
+        if (parse(text, 61) != NGX_OK) {
+            bad++;
+        }
+
+        /* "len" bytes of a text without its quote are not a text */
+
+        for (len = 0; len < 61; len++) {
+            if (parse(text, len) != NGX_DECLINED) {
+                bad++;
+            }
+        }
+    }
+
+    tap_is(bad, 0, "characters beyond ASCII at each place of a string");
+}
+
+
+static void
+test_escapes(void)
+{
+    char        text[16];
+    ngx_uint_t  ch, i, bad;
+
+    bad = 0;
+
+    for (ch = 1; ch < 256; ch++) {
+        snprintf(text, sizeof(text), "\"\\%c123\"", (int) ch);
+
+        if ((parse_str(text) == NGX_OK) != (strchr("\"\\/bfnrt", ch) != NULL)
+            && ch != '"')
+        {
+            bad++;
+        }
+
+        for (i = 0; i < 4; i++) {
+            strcpy(text, "\"\\u1aF0\"");
+            text[3 + i] = (char) ch;
+
+            if ((parse_str(text) == NGX_OK)
+                != (strchr("0123456789abcdefABCDEF", ch) != NULL))
+            {
+                bad++;
+            }
+        }
+    }
+
+    tap_is(bad, 0, "each byte after a backslash and as a hexadecimal digit");
+}
+
+
+/* by the definition: decode to a code point, and encode that again */
+
+static ngx_uint_t
+valid_utf8(u_char *p, ngx_uint_t n)
+{
+    u_char      again[4];
+    uint32_t    code;
+    ngx_uint_t  i;
+
+    code = p[0] & (0xff >> (n + 1));
+
+    for (i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+
+        code = (code << 6) | (p[i] & 0x3f);
+    }
+
+    if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
+        return 0;
+    }
+
+    if (n == 2) {
+        again[0] = 0xc0 | (code >> 6);
+
+    } else if (n == 3) {
+        again[0] = 0xe0 | (code >> 12);
+
+    } else {
+        again[0] = 0xf0 | (code >> 18);
+    }
+
+    if (again[0] != p[0]) {
+        return 0;
+    }
+
+    return (n == 2) ? code >= 0x80 : (n == 3) ? code >= 0x800 : code >= 0x10000;
+}
+
+
+static ngx_uint_t
+refuses_wrongly(u_char *p, ngx_uint_t n)
+{
+    u_char                       text[6];
+    ngx_int_t                    rc;
+    ngx_http_agentstream_json_t  json;
+
+    text[0] = '"';
+    ngx_memcpy(text + 1, p, n);
+    text[n + 1] = '"';
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    rc = ngx_http_agentstream_json_parse(&json, text, n + 2);
+    ngx_http_agentstream_json_destroy(&json);
+
+    return (rc == NGX_OK) != valid_utf8(p, n);
+}
+
+
+static void
+test_utf8(void)
+{
+    u_char      p[4];
+    ngx_uint_t  a, b, c, d, bad;
+
+    static u_char  some[] = { 0x22, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf,
+                              0xc0, 0xff };
+
+    bad = 0;
+
+    for (a = 0x80; a < 0x100; a++) {
+        for (b = 0x80; b < 0x100; b++) {
+            p[0] = (u_char) a;
+            p[1] = (u_char) b;
+            bad += (a < 0xe0) ? refuses_wrongly(p, 2) : 0;
+
+            if (a >= 0xe0 && a < 0xf0) {
+                for (c = 0x60; c < 0x100; c++) {
+                    p[2] = (u_char) c;
+                    bad += refuses_wrongly(p, 3);
+                }
+            }
+
+            if (a >= 0xf0) {
+                for (c = 0; c < sizeof(some); c++) {
+                    for (d = 0; d < sizeof(some); d++) {
+                        p[2] = some[c];
+                        p[3] = some[d];
+
+                        if (p[2] != '"' && p[3] != '"') {
+                            bad += refuses_wrongly(p, 4);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    tap_is(bad, 0, "sequences of two, three and four bytes");
+}
+
+
+static void
+test_depth(void)
+{
+    u_char      *text;
+    size_t       len;
+    ngx_int_t    rc;
+    ngx_uint_t   i, n, kind;
+
+    for (kind = 0; kind < 3; kind++) {
+        for (n = 510; n < 516; n++) {
+
+            text = malloc(n * 6 + 1);
+            len = 0;
+
+            for (i = 0; i < n; i++) {
+                if (kind == 0 || (kind == 2 && i % 2)) {
+                    text[len++] = '[';
+
+                } else {
+                    ngx_memcpy(text + len, "{\"a\":", 5);
+                    len += 5;
+                }
+            }
+
+            text[len++] = '1';
+
+            while (i--) {
+                text[len++] = (kind == 0 || (kind == 2 && i % 2)) ? ']' : '}';
+            }
+
+            rc = (n <= NGX_HTTP_AGENTSTREAM_JSON_MAX_DEPTH) ? NGX_OK
+                                                            : NGX_DECLINED;
+
+            tap_ok(parse(text, len) == rc && agrees(text, len),
+                   "%lu levels, kind %lu", (unsigned long) n,
+                   (unsigned long) kind);
+
+            free(text);
+        }
+    }
+
+    /* depth is what is open, not what has been */
+
+    tap_is(parse_str("[[[]],[[]],[[]],[[]]]"), NGX_OK, "siblings");
+
+    text = malloc(2 * 100000);
+    ngx_memset(text, '[', 2 * 100000);
+    tap_is(parse(text, 2 * 100000), NGX_DECLINED, "brackets without end");
+    free(text);
+}
+
+
+static const char  *documents[] = {
+    "{\"id\":\"evt_1\",\"type\":\"message.part.delta\",\"properties\":{\"n\":"
+    "[1,-2.5e+3,true,false,null],\"delta\":\"caf\xc3\xa9 \\u00e9\\n \\\"q\\\" "
+    "\xf0\x9f\x98\x80 end\",\"o\":{},\"a\":[]}}",
+    "[\"more than sixteen bytes\",\"\xe2\x82\xac\\\\\",[[{\"k\":0}]],-0.5E-2]",
+    "{\"a\" : [ 1 , 2 ] ,\r\n\t\"b\" : { \"c\" : null } }"
+};
+
+
+static void
+test_truncated(void)
+{
+    size_t      len, n;
+    ngx_uint_t  i, bad;
+
+    bad = 0;
+
+    for (i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+        len = strlen(documents[i]);
+
+        for (n = 0; n < len; n++) {
+            if (parse(documents[i], n) != NGX_DECLINED) {
+                bad++;
+            }
+        }
+
+        if (parse(documents[i], len) != NGX_OK) {
+            bad++;
+        }
+    }
+
+    tap_is(bad, 0, "documents cut at every byte");
+}
+
+
+static void
+test_mutated(void)
+{
+    size_t       len, n;
+    u_char      *copy, saved;
+    ngx_uint_t   i, j, bad;
+
+    static u_char  bytes[] = "\"\\{}[]:, 0-.eE+utn\x01\x1f\x7f\x80\xc2\xe2"
+                             "\xf0\xff\n";
+
+    bad = 0;
+
+    for (i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+        len = strlen(documents[i]);
+        copy = tap_copy(documents[i], len);
+
+        for (n = 0; n < len; n++) {
+            saved = copy[n];
+
+            for (j = 0; j < sizeof(bytes); j++) {
+                copy[n] = bytes[j];
+
+                if (!agrees(copy, len)) {
+                    bad++;
+                }
+            }
+
+            copy[n] = saved;
+        }
+
+        free(copy);
+    }
+
+    tap_is(bad, 0, "documents with one byte changed, as cJSON sees them");
+}
+
+
+static void
+test_accessors(void)
+{
+    char                         *text;
+    ngx_uint_t                    v, a, o;
+    ngx_http_agentstream_json_t   json;
+
+    text = "{\"a\":1,\"ab\":\"x\\u0041\\n\",\"b\":[10,[20,21],{\"z\":30},40],"
+           "\"\":\"empty\",\"n\\u0061me\":\"\\ud83d\\ude00\",\"a\":2,"
+           "\"o\":{\"p\":{\"q\":[]},\"r\":{}},\"t\":true,\"f\":false,"
+           "\"x\":null,\"half\":\"\\ud83d!\",\"back\\\\slash\":1}";
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    tap_is(ngx_http_agentstream_json_parse(&json, (u_char *) text,
+                                           strlen(text)),
+           NGX_OK, "a document");
+
+    tap_is(ngx_http_agentstream_json_type(&json, 0),
+           NGX_HTTP_AGENTSTREAM_JSON_OBJECT, "the root's type");
+    tap_is(ngx_http_agentstream_json_type(&json, json.ntokens),
+           NGX_HTTP_AGENTSTREAM_JSON_NONE, "no type behind the last token");
+    tap_is_str(ngx_http_agentstream_json_raw(&json, 0), text, "the root");
+    tap_is(ngx_http_agentstream_json_raw(&json, json.ntokens).len, 0,
+           "nothing behind the last token");
+
+    v = ngx_http_agentstream_json_get(&json, 0, "a");
+    tap_is(ngx_http_agentstream_json_integer(&json, v, 0), 2,
+           "the last of two members of one name");
+
+    v = ngx_http_agentstream_json_get(&json, 0, "ab");
+    tap_is_str(ngx_http_agentstream_json_string(&json, v), "x\\u0041\\n",
+               "a string, escaped");
+    tap_is_str(ngx_http_agentstream_json_raw(&json, v), "\"x\\u0041\\n\"",
+               "a string as it stands");
+    tap_is(ngx_http_agentstream_json_type(&json, v),
+           NGX_HTTP_AGENTSTREAM_JSON_STRING, "the type of an escaped string");
+    tap_is(ngx_http_agentstream_json_is(&json, v, "xA\n"), 1, "is");
+    tap_is(ngx_http_agentstream_json_is(&json, v, "xA"), 0, "is not shorter");
+    tap_is(ngx_http_agentstream_json_is(&json, v, "xA\n!"), 0,
+           "is not longer");
+    tap_is(ngx_http_agentstream_json_is(&json, v, "x\\u0041\\n"), 0,
+           "is not its escaped form");
+    tap_is(ngx_http_agentstream_json_is(&json, v, ""), 0, "is not empty");
+
+    v = ngx_http_agentstream_json_get(&json, 0, "name");
+    tap_is(ngx_http_agentstream_json_is(&json, v, "\xf0\x9f\x98\x80"), 1,
+           "an escaped name, and a pair");
+    v = ngx_http_agentstream_json_get(&json, 0, "half");
+    tap_is(ngx_http_agentstream_json_is(&json, v, "\xef\xbf\xbd!"), 1,
+           "half a pair");
+    v = ngx_http_agentstream_json_get(&json, 0, "");
+    tap_is(ngx_http_agentstream_json_is(&json, v, "empty"), 1,
+           "an empty name");
+
+    tap_ok(ngx_http_agentstream_json_get(&json, 0, "back\\slash") != 0,
+           "a name with a backslash");
+    tap_is(ngx_http_agentstream_json_get(&json, 0, "back\\\\slash"), 0,
+           "a name is not its escaped form");
+    tap_is(ngx_http_agentstream_json_get(&json, 0, "n"), 0, "absent");
+    tap_is(ngx_http_agentstream_json_get(&json, 0, "abc"), 0, "absent, too");
+    tap_is(ngx_http_agentstream_json_get(&json, 0, "p"), 0,
+           "a member of a member is none");
+    tap_is(ngx_http_agentstream_json_get(&json, 0, "x\\u0041\\n"), 0,
+           "a value is no name");
+
+    a = ngx_http_agentstream_json_get(&json, 0, "b");
+    tap_is(ngx_http_agentstream_json_get(&json, a, "z"), 0,
+           "an array has no members");
+    tap_is_str(ngx_http_agentstream_json_raw(&json, a),
+               "[10,[20,21],{\"z\":30},40]", "an array");
+    tap_is(ngx_http_agentstream_json_string(&json, a).len, 0,
+           "an array is no string");
+
+    v = ngx_http_agentstream_json_first(&json, a);
+    tap_is(ngx_http_agentstream_json_integer(&json, v, 0), 10, "first");
+    v = ngx_http_agentstream_json_next(&json, a, v);
+    tap_is_str(ngx_http_agentstream_json_raw(&json, v), "[20,21]", "next");
+    v = ngx_http_agentstream_json_next(&json, a, v);
+    o = v;
+    tap_is(ngx_http_agentstream_json_integer(&json,
+                      ngx_http_agentstream_json_get(&json, o, "z"), 0),
+           30, "a member of an element");
+    v = ngx_http_agentstream_json_next(&json, a, v);
+    tap_is(ngx_http_agentstream_json_integer(&json, v, 0), 40, "the last");
+    tap_is(ngx_http_agentstream_json_next(&json, a, v), 0, "no more");
+    tap_is(ngx_http_agentstream_json_first(&json, v), 0,
+           "a number has no elements");
+
+    o = ngx_http_agentstream_json_get(&json, 0, "o");
+    v = ngx_http_agentstream_json_first(&json, o);
+    tap_is_str(ngx_http_agentstream_json_string(&json, v), "p", "first name");
+    tap_is_str(ngx_http_agentstream_json_raw(&json, v + 1), "{\"q\":[]}",
+               "its value");
+    v = ngx_http_agentstream_json_next(&json, o, v);
+    tap_is_str(ngx_http_agentstream_json_string(&json, v), "r", "next name");
+    tap_is(ngx_http_agentstream_json_first(&json, v + 1), 0,
+           "an empty object");
+    tap_is(ngx_http_agentstream_json_next(&json, o, v), 0, "no more names");
+
+    v = ngx_http_agentstream_json_get(&json, o, "p");
+    v = ngx_http_agentstream_json_get(&json, v, "q");
+    tap_is(ngx_http_agentstream_json_type(&json, v),
+           NGX_HTTP_AGENTSTREAM_JSON_ARRAY, "an array deep inside");
+    tap_is(ngx_http_agentstream_json_first(&json, v), 0, "an empty array");
+
+    tap_is(ngx_http_agentstream_json_type(&json,
+                      ngx_http_agentstream_json_get(&json, 0, "t")),
+           NGX_HTTP_AGENTSTREAM_JSON_TRUE, "true");
+    tap_is(ngx_http_agentstream_json_type(&json,
+                      ngx_http_agentstream_json_get(&json, 0, "f")),
+           NGX_HTTP_AGENTSTREAM_JSON_FALSE, "false");
+    tap_is(ngx_http_agentstream_json_type(&json,
+                      ngx_http_agentstream_json_get(&json, 0, "x")),
+           NGX_HTTP_AGENTSTREAM_JSON_NULL, "null");
+
+    /* a failed parse forgets what was there */
+
+    tap_is(ngx_http_agentstream_json_parse(&json, (u_char *) "{\"a\":1", 6),
+           NGX_DECLINED, "an invalid text");
+    tap_is(ngx_http_agentstream_json_type(&json, 0),
+           NGX_HTTP_AGENTSTREAM_JSON_NONE, "no root");
+    tap_is(ngx_http_agentstream_json_get(&json, 0, "a"), 0, "no members");
+    tap_is(ngx_http_agentstream_json_first(&json, 0), 0, "no elements");
+    tap_is(ngx_http_agentstream_json_raw(&json, 0).len, 0, "no raw text");
+    tap_is(ngx_http_agentstream_json_string(&json, 0).len, 0, "no string");
+    tap_is(ngx_http_agentstream_json_is(&json, 0, ""), 0, "is nothing");
+    tap_is(ngx_http_agentstream_json_integer(&json, 0, -7), -7, "no integer");
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    tap_ok(json.tokens == NULL && json.nalloc == 0, "destroyed");
+}
+
+
+static void
+test_integers(void)
+{
+    ngx_uint_t                   i;
+    ngx_http_agentstream_json_t  json;
+
+    static struct {
+        const char  *text;
+        int64_t      value;
+    } tests[] = {
+        { "0", 0 }, { "-0", 0 }, { "7", 7 }, { "-7", -7 },
+        { "1794802419277", 1794802419277 },
+        { "9223372036854775807", INT64_MAX },
+        { "-9223372036854775808", INT64_MIN },
+        { "9223372036854775808", 42 }, { "-9223372036854775809", 42 },
+        { "18446744073709551616", 42 }, { "99999999999999999999", 42 },
+        { "-92233720368547758080", 42 },
+        { "-922337203685477580", -922337203685477580 },
+        { "1.5", 42 }, { "1.0", 42 }, { "1e3", 42 }, { "\"1\"", 42 },
+        { "true", 42 }, { "null", 42 }, { "[1]", 42 }
+    };
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        ngx_http_agentstream_json_parse(&json, (u_char *) tests[i].text,
+                                        strlen(tests[i].text));
+
+        tap_is(ngx_http_agentstream_json_integer(&json, 0, 42),
+               tests[i].value, tests[i].text);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+}
+
+
+static void
+test_memory(void)
+{
+    u_char                             *text;
+    size_t                              len;
+    ngx_uint_t                          i, n;
+    ngx_http_agentstream_json_t         json;
+    ngx_http_agentstream_json_token_t  *tokens;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    ngx_http_agentstream_json_parse(&json, (u_char *) "[1,2,3]", 7);
+    tokens = json.tokens;
+    n = json.nalloc;
+
+    for (i = 0; i < 100; i++) {
+        ngx_http_agentstream_json_parse(&json, (u_char *) "{\"a\":[]}", 8);
+    }
+
+    tap_ok(json.tokens == tokens && json.nalloc == n, "tokens are reused");
+
+    /* an array of n zeros has n + 1 tokens */
+
+    text = malloc(2 * 200000 + 1);
+    text[0] = '[';
+
+    for (i = 0; i < 200000; i++) {
+        text[1 + 2 * i] = '0';
+        text[2 + 2 * i] = ',';
+    }
+
+    for (i = 1; i < 200000; i = i * 2 + 1) {
+        len = 1 + 2 * i;
+        text[len - 1] = ']';
+
+        if (ngx_http_agentstream_json_parse(&json, text, len) != NGX_OK
+            || json.ntokens != i + 1)
+        {
+            tap_ok(0, "%lu tokens", (unsigned long) i);
+        }
+
+        text[len - 1] = ',';
+    }
+
+    tap_ok(json.nalloc >= 131072, "many tokens");
+
+    ngx_http_agentstream_json_parse(&json, (u_char *) "[]", 2);
+    tap_is(json.nalloc, n, "the next parse gives the memory back");
+
+    text[2 * 65535] = ']';
+    ngx_http_agentstream_json_parse(&json, text, 2 * 65535 + 1);
+    tap_is(json.nalloc, 65536, "64k tokens");
+
+    tokens = json.tokens;
+    ngx_http_agentstream_json_parse(&json, (u_char *) "[]", 2);
+    tap_ok(json.tokens == tokens && json.nalloc == 65536, "are kept");
+
+    text[2 * 65535] = ',';
+    text[2 * 65536] = ']';
+
+    tap_fail_realloc = 1;
+
+    tap_is(ngx_http_agentstream_json_parse(&json, text, 2 * 65536 + 1),
+           NGX_ERROR, "no memory");
+    tap_is(ngx_http_agentstream_json_type(&json, 0),
+           NGX_HTTP_AGENTSTREAM_JSON_NONE, "no tokens after that");
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    tap_is(ngx_http_agentstream_json_parse(&json, text, 3), NGX_ERROR,
+           "no memory at all");
+
+    tap_fail_realloc = 0;
+
+    tap_is(ngx_http_agentstream_json_parse(&json, text, 2 * 65536 + 1),
+           NGX_OK, "memory again");
+
+#if (NGX_PTR_SIZE == 8)
+    tap_is(ngx_http_agentstream_json_parse(&json, (u_char *) "1",
+                                           (size_t) 0x100000000),
+           NGX_DECLINED, "a text of 4 GiB is not even read");
+#endif
+
+    tap_is(ngx_http_agentstream_json_parse(&json, NULL, 0), NGX_DECLINED,
+           "no text");
+
+    ngx_http_agentstream_json_destroy(&json);
+    free(text);
+}
+
+
+/* every event of every capture: as cJSON sees it, and cut short */
+
+static void
+test_captures(void)
+{
+    DIR            *dir;
+    char            path[512];
+    u_char         *p, *end, *last;
+    ngx_str_t       file;
+    ngx_uint_t      files, events, bad;
+    struct dirent  *entry;
+
+    dir = opendir(CAPTURES);
+    files = 0;
+    events = 0;
+    bad = 0;
+
+    while (dir && (entry = readdir(dir))) {
+
+        if (strstr(entry->d_name, ".event.sse") == NULL) {
+            continue;
+        }
+
+        snprintf(path, sizeof(path), "%s/%s", CAPTURES, entry->d_name);
+
+        file = tap_read(path);
+        files++;
+
+        last = file.data + file.len;
+
+        for (p = file.data; p < last; p = end + 1) {
+            end = memchr(p, LF, last - p);
+
+            if (end == NULL) {
+                break;
+            }
+
+            if (end - p < 6 || ngx_memcmp(p, "data: ", 6) != 0) {
+                continue;
+            }
+
+            p += 6;
+            events++;
+
+            if (parse(p, end - p) != NGX_OK || !agrees(p, end - p)
+                || parse(p, end - p - 1) != NGX_DECLINED)
+            {
+                tap_diag("%s: %.*s", path, (int) (end - p), p);
+                bad++;
+            }
+        }
+
+        free(file.data);
+    }
+
+    if (dir) {
+        closedir(dir);
+    }
+
+    tap_ok(files >= 50 && events > 2000, "%lu captures, %lu events",
+           (unsigned long) files, (unsigned long) events);
+    tap_is(bad, 0, "all of them as cJSON sees them");
+}
+
+
+int
+main(void)
+{
+    test_accepted();
+    test_refused();
+    test_string_positions();
+    test_escapes();
+    test_utf8();
+    test_depth();
+    test_truncated();
+    test_mutated();
+    test_accessors();
+    test_integers();
+    test_memory();
+    test_captures();
+
+    return tap_done();
+}

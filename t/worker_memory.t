@@ -1,0 +1,74 @@
+#!/usr/bin/perl
+
+# A thousand turns cost a worker nothing that stays: memory, descriptors,
+# connections.
+#
+# Broken by: a turn, reader or call that is not freed; a pool that grows per
+# packet; a socket pair whose other end stays open.
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+
+my $t = AgentStream->new(timeout => 120);
+my ($worker) = $t->workers();
+
+turns(200);
+
+my ($memory, $files) = (anonymous(), files());
+
+turns(1000);
+
+my $growth = anonymous() - $memory;
+
+cmp_ok($growth, '<', $ENV{AGENTSTREAM_ASAN} ? 8192 : 512,
+       'memory after 1,000 turns (kB more)');
+note("$memory kB, then $growth kB more");
+ok(wait_for(sub { files() <= $files }, 5), 'no more descriptors')
+    or diag("$files before, " . files());
+
+# one long turn must not grow with its packets either
+
+my $c = $t->send_message($t->session(), 'text:20000:16:0');
+$t->wait([$c], until => sub { $_[0]->packets() > 1000 });
+$memory = anonymous();
+ok($t->wait([$c], timeout => 30), 'a long turn');
+cmp_ok(anonymous() - $memory, '<', 2048, 'does not grow with its packets');
+check_turn($c, 'a long turn');
+
+$t->done();
+
+
+# on connections of their own, and with clients that leave
+
+sub turns {
+    my ($n) = @_;
+    my $whole = 0;
+
+    for (1 .. $n / 25) {
+        my @clients = map { $t->send_message($t->session(), 'text:10:32:0') }
+                      1 .. 25;
+        my $leaver = pop @clients;
+
+        $t->wait([$leaver], until => sub { $_[0]->packets() });
+        $leaver->close();
+        $t->wait(\@clients);
+        $whole += grep { check_turn($_, 'a turn', quiet => 1) } @clients;
+    }
+
+    is($whole, $n / 25 * 24, "$n turns are whole");
+}
+
+
+sub anonymous {
+    return AgentStream::Process::slurp("/proc/$worker/status")
+           =~ /^RssAnon:\s+(\d+)/m ? $1 : -1;
+}
+
+
+sub files {
+    my @fds = glob "/proc/$worker/fd/*";
+
+    return scalar @fds;
+}
