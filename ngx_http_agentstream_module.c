@@ -306,6 +306,8 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
     }
 
     zone->retain = amcf->retain;
+    zone->core = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                                  ngx_core_module);
 
     amcf->zone = ngx_shared_memory_add(cf, &ngx_http_agentstream_zone_name,
                                        amcf->zone_size,

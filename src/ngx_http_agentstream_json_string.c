@@ -35,6 +35,15 @@ static void ngx_http_agentstream_json_hash_bytes(
     ngx_http_agentstream_json_hash_t *h, u_char *p, size_t len);
 
 
+static ngx_inline uint64_t
+ngx_http_agentstream_json_mix(uint64_t hash)
+{
+    hash *= NGX_HTTP_AGENTSTREAM_JSON_HASH_PRIME;
+
+    return hash ^ (hash >> 32);
+}
+
+
 /*
  * Skips what stands for itself in a string: ASCII without quote, backslash
  * and control characters.  With bit 1 flipped the quote and the controls are
@@ -629,41 +638,43 @@ static void
 ngx_http_agentstream_json_hash_bytes(ngx_http_agentstream_json_hash_t *h,
     u_char *p, size_t len)
 {
-    u_char    *last;
-    uint64_t   hash, w;
+    uint64_t    hash, w;
+    ngx_uint_t  i, shift, back;
 
     hash = h->hash;
-    last = p + len;
+    shift = (h->len & 7) * 8;
+    back = 63 - shift;
 
-    while (p < last) {
+    h->len += len;
+
+    /* what has no room in a word is for the next; in two steps, for if all
+       has, there is nothing left */
 
 #if (NGX_HAVE_LITTLE_ENDIAN)
 
-        if ((h->len & 7) == 0) {
-            len = (last - p) & ~(size_t) 7;
-            h->len += len;
+    for ( /* void */ ; len >= 8; len -= 8) {
+        ngx_memcpy(&w, p, 8);
+        p += 8;
 
-            for ( /* void */ ; len; len -= 8) {
-                ngx_memcpy(&w, p, 8);
-                p += 8;
-
-                hash = (hash ^ w) * NGX_HTTP_AGENTSTREAM_JSON_HASH_PRIME;
-                hash ^= hash >> 32;
-            }
-
-            if (p == last) {
-                break;
-            }
-        }
+        hash = ngx_http_agentstream_json_mix(hash ^ (w << shift));
+        hash ^= w >> 1 >> back;
+    }
 
 #endif
 
-        w = *p++;
-        hash ^= w << ((h->len++ & 7) * 8);
+    while (len) {
+        w = 0;
 
-        if ((h->len & 7) == 0) {
-            hash *= NGX_HTTP_AGENTSTREAM_JSON_HASH_PRIME;
-            hash ^= hash >> 32;
+        for (i = 0; i < 8 && len; i++) {
+            w |= (uint64_t) *p++ << (i * 8);
+            len--;
+        }
+
+        hash ^= w << shift;
+
+        if (shift + i * 8 >= 64) {
+            hash = ngx_http_agentstream_json_mix(hash);
+            hash ^= w >> 1 >> back;
         }
     }
 

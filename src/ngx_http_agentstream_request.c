@@ -15,45 +15,19 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_acp.h"
-#include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_opencode.h"
-#include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_reader.h"
-#include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_request_int.h"
 #include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_turn.h"
 
 
-typedef struct ngx_http_agentstream_request_s  ngx_http_agentstream_request_t;
-
-
-/* a route: what follows the location's own name */
-
-typedef struct {
-    ngx_str_t                            action;   /* after the session's id */
-    ngx_uint_t                           method;
-    const char                          *allow;
-    unsigned                             sse:1;    /* how errors are told */
-    unsigned                             body:1;   /* a JSON body is required */
-    ngx_int_t                          (*handler)(
-                                          ngx_http_agentstream_request_t *req);
-} ngx_http_agentstream_request_route_t;
-
-
-/* lives in the request's pool */
-
-struct ngx_http_agentstream_request_s {
-    ngx_http_request_t                    *request;
-    ngx_http_agentstream_loc_conf_t       *conf;
-    ngx_http_agentstream_request_route_t  *route;
-    ngx_str_t                              session;
-    ngx_str_t                              body;   /* heap, freed by cleanup */
-    size_t                                 size;
-};
-
-
+static ngx_int_t ngx_http_agentstream_request_split(
+    ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_find(
     ngx_http_agentstream_request_t *req);
+static ngx_int_t ngx_http_agentstream_request_not_allowed(
+    ngx_http_agentstream_request_t *req, ngx_uint_t methods);
 static ngx_int_t ngx_http_agentstream_request_check(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_json(ngx_http_request_t *r);
@@ -61,23 +35,19 @@ static void ngx_http_agentstream_request_body_handler(ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_request_collect(
     ngx_http_agentstream_request_t *req);
 static void ngx_http_agentstream_request_cleanup(void *data);
-static ngx_int_t ngx_http_agentstream_request_send_message(
-    ngx_http_agentstream_request_t *req);
-static ngx_int_t ngx_http_agentstream_request_error(
-    ngx_http_agentstream_request_t *req, ngx_uint_t status,
-    const char *message, ngx_str_t *details);
-static ngx_int_t ngx_http_agentstream_request_error_text(
-    ngx_http_agentstream_request_t *req, ngx_uint_t status,
-    ngx_str_t *message, ngx_str_t *details);
+static ngx_int_t ngx_http_agentstream_request_send(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_buf_t *b,
+    ngx_uint_t sse);
 
 
 static ngx_http_agentstream_request_route_t
     ngx_http_agentstream_request_routes[] =
 {
-    { ngx_string("send-message"), NGX_HTTP_POST, "POST", 1, 1,
+    { NGX_HTTP_POST, 2, "send-message", NULL,
+      ngx_http_agentstream_body_required, 1,
       ngx_http_agentstream_request_send_message },
 
-    { ngx_null_string, 0, NULL, 0, 0, NULL }
+    { 0, 0, NULL, NULL, ngx_http_agentstream_body_none, 0, NULL }
 };
 
 
@@ -113,7 +83,11 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
     ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
 
-    rc = ngx_http_agentstream_request_find(req);
+    rc = ngx_http_agentstream_request_split(req);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_request_find(req);
+    }
 
     if (rc == NGX_OK) {
         rc = ngx_http_agentstream_request_check(req);
@@ -121,6 +95,28 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
     if (rc != NGX_OK) {
         return rc;
+    }
+
+    if (ngx_http_agentstream_request_route(r, &req->server) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (req->route->body == ngx_http_agentstream_body_none) {
+        rc = ngx_http_discard_request_body(r);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        r->main->count++;
+
+        rc = req->route->handler(req);
+
+        if (rc != NGX_DONE) {
+            ngx_http_finalize_request(r, rc);
+        }
+
+        return NGX_DONE;
     }
 
     r->request_body_no_buffering = 1;
@@ -137,12 +133,11 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
 
 static ngx_int_t
-ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
+ngx_http_agentstream_request_split(ngx_http_agentstream_request_t *req)
 {
-    u_char                                *p, *last, *slash;
-    ngx_str_t                              action;
-    ngx_http_request_t                    *r;
-    ngx_http_agentstream_request_route_t  *route;
+    u_char              *p, *last, *end;
+    ngx_uint_t           n;
+    ngx_http_request_t  *r;
 
     r = req->request;
 
@@ -151,34 +146,73 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
 
     /* "/sessions" and "/sessions/" are the same place, "/sessionsfoo" none */
 
-    if (p < last && *p == '/') {
-        p++;
-
-    } else if (p < last && p[-1] != '/') {
-        last = p;
+    if (p < last && p[-1] != '/' && *p++ != '/') {
+        goto unknown;
     }
 
-    slash = ngx_strlchr(p, last, '/');
+    for (n = 0; p < last; n++) {
 
-    if (slash == NULL) {
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
-                                                  "No such route", NULL);
+        if (n == NGX_HTTP_AGENTSTREAM_SEGMENTS) {
+            goto unknown;
+        }
+
+        end = ngx_strlchr(p, last, '/');
+
+        if (end == NULL) {
+            end = last;
+
+        } else if (end + 1 == last) {
+            goto unknown;
+        }
+
+        req->segments[n].data = p;
+        req->segments[n].len = end - p;
+
+        p = end + 1;
     }
 
-    req->session.data = p;
-    req->session.len = slash - p;
+    req->nsegments = n;
 
-    action.data = slash + 1;
-    action.len = last - action.data;
+    return NGX_OK;
+
+unknown:
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
+                                              "No such route", NULL);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
+{
+    ngx_str_t                             *segments;
+    ngx_uint_t                             methods;
+    ngx_http_agentstream_request_route_t  *route;
+
+    methods = 0;
+    segments = req->segments;
 
     for (route = ngx_http_agentstream_request_routes;
          route->handler;
          route++)
     {
-        if (route->action.len == action.len
-            && ngx_memcmp(route->action.data, action.data, action.len) == 0)
+        if (route->nsegments != req->nsegments
+            || (route->noun
+                && (ngx_strlen(route->noun) != segments[1].len
+                    || ngx_strncmp(route->noun, segments[1].data,
+                                   segments[1].len) != 0))
+            || (route->verb
+                && (ngx_strlen(route->verb) != segments[3].len
+                    || ngx_strncmp(route->verb, segments[3].data,
+                                   segments[3].len) != 0)))
         {
-            req->route = route;
+            continue;
+        }
+
+        methods |= route->method;
+        req->route = route;
+
+        if (route->method == req->request->method) {
             break;
         }
     }
@@ -188,9 +222,30 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
                                                   "No such route", NULL);
     }
 
+    if (route->handler == NULL) {
+        return ngx_http_agentstream_request_not_allowed(req, methods);
+    }
+
+    if (req->nsegments == 0) {
+        return NGX_OK;
+    }
+
+    req->session = segments[0];
+
     if (!ngx_http_agentstream_opencode_session_id(&req->session)) {
         return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
                                                   "Not a session id", NULL);
+    }
+
+    if (req->nsegments < 3) {
+        return NGX_OK;
+    }
+
+    req->id = segments[2];
+
+    if (!ngx_http_agentstream_opencode_id(&req->id)) {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
+                                                  "Not an id", NULL);
     }
 
     return NGX_OK;
@@ -198,33 +253,58 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
 
 
 static ngx_int_t
-ngx_http_agentstream_request_check(ngx_http_agentstream_request_t *req)
+ngx_http_agentstream_request_not_allowed(ngx_http_agentstream_request_t *req,
+    ngx_uint_t methods)
 {
-    ngx_table_elt_t                       *h;
-    ngx_http_request_t                    *r;
-    ngx_http_agentstream_request_route_t  *route;
+    u_char           *p;
+    ngx_table_elt_t  *h;
 
-    r = req->request;
-    route = req->route;
-
-    if (r->method != route->method) {
-        h = ngx_list_push(&r->headers_out.headers);
-        if (h == NULL) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-        ngx_memzero(h, sizeof(ngx_table_elt_t));
-
-        h->hash = 1;
-        ngx_str_set(&h->key, "Allow");
-        h->value.data = (u_char *) route->allow;
-        h->value.len = ngx_strlen(route->allow);
-
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_ALLOWED,
-                                                  "Method not allowed", NULL);
+    h = ngx_list_push(&req->request->headers_out.headers);
+    if (h == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (route->body && ngx_http_agentstream_request_json(r) != NGX_OK) {
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+    p = ngx_pnalloc(req->request->pool, sizeof("GET, POST, DELETE, "));
+    if (p == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    h->hash = 1;
+    ngx_str_set(&h->key, "Allow");
+    h->value.data = p;
+
+    p = ngx_sprintf(p, "%s%s%s", (methods & NGX_HTTP_GET) ? "GET, " : "",
+                    (methods & NGX_HTTP_POST) ? "POST, " : "",
+                    (methods & NGX_HTTP_DELETE) ? "DELETE, " : "");
+
+    h->value.len = p - h->value.data - 2;
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_ALLOWED,
+                                              "Method not allowed", NULL);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_check(ngx_http_agentstream_request_t *req)
+{
+    ngx_http_request_t                   *r;
+    ngx_http_agentstream_request_body_e   body;
+
+    r = req->request;
+    body = req->route->body;
+
+    if (body == ngx_http_agentstream_body_optional
+        && r->headers_in.content_length_n <= 0
+        && !r->headers_in.chunked)
+    {
+        body = ngx_http_agentstream_body_none;
+    }
+
+    if (body != ngx_http_agentstream_body_none
+        && ngx_http_agentstream_request_json(r) != NGX_OK)
+    {
         return ngx_http_agentstream_request_error(req,
                                           NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                           "The body must be application/json",
@@ -363,14 +443,26 @@ ngx_http_agentstream_request_collect(ngx_http_agentstream_request_t *req)
 }
 
 
+void
+ngx_http_agentstream_request_free_body(ngx_http_agentstream_request_t *req)
+{
+    if (req->body.data) {
+        ngx_free(req->body.data);
+        req->body.data = NULL;
+    }
+}
+
+
 static void
 ngx_http_agentstream_request_cleanup(void *data)
 {
     ngx_http_agentstream_request_t *req = data;
 
-    if (req->body.data) {
-        ngx_free(req->body.data);
-        req->body.data = NULL;
+    ngx_http_agentstream_request_free_body(req);
+
+    if (req->call) {
+        ngx_http_agentstream_call_close(req->call);
+        req->call = NULL;
     }
 }
 
@@ -391,73 +483,7 @@ ngx_http_agentstream_request_route(ngx_http_request_t *r, ngx_str_t *route)
 }
 
 
-static ngx_int_t
-ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
-{
-    ngx_int_t                          rc;
-    ngx_str_t                          running, message, details;
-    ngx_http_request_t                *r;
-    ngx_http_agentstream_prompt_t      prompt;
-    ngx_http_agentstream_turn_args_t   args;
-    u_char                             id[NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN],
-                                       busy[64], buf[128];
-
-    r = req->request;
-
-    ngx_http_agentstream_turn_id(id);
-
-    args.conf = req->conf;
-    args.session = req->session;
-    args.id.data = id;
-    args.id.len = sizeof(id);
-
-    rc = ngx_http_agentstream_prompt_build(r->pool, &req->body, &args.id,
-                                           &prompt);
-
-    ngx_http_agentstream_request_cleanup(req);
-
-    if (rc == NGX_DECLINED) {
-        message.data = prompt.error;
-        message.len = prompt.error_len;
-
-        return ngx_http_agentstream_request_error_text(req,
-                                                       NGX_HTTP_BAD_REQUEST,
-                                                       &message, NULL);
-    }
-
-    if (rc != NGX_OK
-        || ngx_http_agentstream_request_route(r, &args.route) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    args.prompt = prompt.body;
-    running.data = busy;
-
-    rc = ngx_http_agentstream_turn_create(&args, &running);
-
-    ngx_pfree(r->pool, prompt.body.data);
-
-    if (rc == NGX_BUSY) {
-        details.data = buf;
-        details.len = ngx_sprintf(buf, "{\"turnId\":\"%V\"}", &running) - buf;
-
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_CONFLICT,
-                                      "A turn is running in this session",
-                                      &details);
-    }
-
-    if (rc != NGX_OK) {
-        return ngx_http_agentstream_request_error(req,
-                                             NGX_HTTP_SERVICE_UNAVAILABLE,
-                                             "Out of zone memory", NULL);
-    }
-
-    return ngx_http_agentstream_reader_attach(r, req->conf, &args.id, 1);
-}
-
-
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_request_error(ngx_http_agentstream_request_t *req,
     ngx_uint_t status, const char *message, ngx_str_t *details)
 {
@@ -471,7 +497,7 @@ ngx_http_agentstream_request_error(ngx_http_agentstream_request_t *req,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     ngx_uint_t status, ngx_str_t *message, ngx_str_t *details)
 {
@@ -479,7 +505,6 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     ngx_int_t            rc;
     ngx_buf_t           *b;
     ngx_uint_t           sse;
-    ngx_chain_t          out;
     ngx_http_request_t  *r;
 
     static ngx_str_t  none = ngx_null_string;
@@ -519,6 +544,38 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     }
 
     b->last = p;
+
+    return ngx_http_agentstream_request_send(req, status, b, sse);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_reply(ngx_http_agentstream_request_t *req,
+    ngx_uint_t status, ngx_str_t *body)
+{
+    ngx_buf_t  *b;
+
+    b = ngx_create_temp_buf(req->request->pool, body->len);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->last, body->data, body->len);
+
+    return ngx_http_agentstream_request_send(req, status, b, 0);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
+    ngx_uint_t status, ngx_buf_t *b, ngx_uint_t sse)
+{
+    ngx_int_t            rc;
+    ngx_chain_t          out;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+
     b->last_buf = (r == r->main);
     b->last_in_chain = 1;
 

@@ -248,10 +248,6 @@ ngx_http_agentstream_sse_join(ngx_http_agentstream_sse_t *sse, ngx_str_t *held)
         }
     }
 
-    if (!sse->started) {
-        return NGX_OK;
-    }
-
     return ngx_http_agentstream_sse_append(sse, (u_char *) "\n", 1);
 }
 

@@ -138,8 +138,10 @@ struct ngx_http_agentstream_tr_call_s {
     size_t                                   spent;     /* on repeated states */
     size_t                                   earned;    /* by new output */
     size_t                                   output;    /* length so far */
-    size_t                                   len;       /* with digest: the */
-    uint32_t                                 digest;    /*   last state seen */
+    size_t                                   len;       /* of the state sent
+                                                           last */
+    uint32_t                                 digest;
+    uint32_t                                 pending_digest;
     unsigned                                 waits:1;   /* in tr->pending */
     unsigned                                 open:1;
 };
@@ -312,8 +314,6 @@ ngx_http_agentstream_tr_call_t *ngx_http_agentstream_tr_call(
     ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
 void ngx_http_agentstream_tr_close_call(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call);
-ngx_uint_t ngx_http_agentstream_tr_tool_kind(
-    ngx_http_agentstream_translate_t *tr, ngx_str_t *name);
 /* all that waits, due or not */
 ngx_int_t ngx_http_agentstream_tr_flush_all(
     ngx_http_agentstream_translate_t *tr);
@@ -331,6 +331,8 @@ typedef struct {
 
 void ngx_http_agentstream_tr_progress(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_state_t *st);
+ngx_uint_t ngx_http_agentstream_tr_tool_kind(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *name);
 
 
 /* translate_ask.c */

@@ -386,18 +386,28 @@ ngx_http_agentstream_tr_discard(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part)
 {
     ngx_http_agentstream_acp_buf_t  *b;
-    ngx_http_agentstream_tr_run_t   *run;
+    ngx_http_agentstream_tr_run_t   *run, *next, *runs;
 
     ngx_http_agentstream_json_hash_init(&part->sent);
     part->nhalf = 0;
 
+    /* oldest first */
+
+    runs = NULL;
+
+    for (run = part->runs; run; run = next) {
+        next = run->next;
+        run->next = runs;
+        runs = run;
+    }
+
+    part->runs = NULL;
+
     b = &tr->buf;
 
-    while (part->runs) {
+    for (run = runs; run; run = next) {
 
-        run = part->runs;
-        part->runs = run->next;
-
+        next = run->next;
         run->next = tr->free_runs;
         tr->free_runs = run;
 

@@ -43,7 +43,6 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     size_t                          len;
     ngx_uint_t                      n;
-    ngx_core_conf_t                *ccf;
     ngx_http_agentstream_zone_t    *zone;
     ngx_http_agentstream_shared_t  *sh;
 
@@ -62,11 +61,8 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     /* each worker and, over a reload, its successor */
 
-    ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
-                                           ngx_core_module);
-
-    n = (ccf && ccf->worker_processes > 0) ? ccf->worker_processes * 2 + 2 : 8;
-    n = ngx_min(n, NGX_HTTP_AGENTSTREAM_WORKERS_MAX);
+    n = ngx_min(zone->core->worker_processes * 2 + 2,
+                NGX_HTTP_AGENTSTREAM_WORKERS_MAX);
 
     sh = ngx_slab_calloc(zone->shpool,
                          sizeof(ngx_http_agentstream_shared_t)

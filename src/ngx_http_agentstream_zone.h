@@ -132,6 +132,7 @@ typedef struct ngx_http_agentstream_zone_s {
     ngx_slab_pool_t                     *shpool;
     ngx_http_agentstream_shared_t       *sh;
     ngx_msec_t                           retain;
+    ngx_core_conf_t                     *core;
     ngx_uint_t                           slot;         /* this worker's own */
     ngx_uint_t                           generation;
 } ngx_http_agentstream_zone_t;

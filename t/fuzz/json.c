@@ -294,8 +294,8 @@ fuzz_unit(u_char *p, u_char *last)
 static void
 fuzz_hash(ngx_str_t *s)
 {
-    u_char                            *p, *last;
     out_t                              out;
+    u_char                            *p, *last;
     ngx_str_t                          piece, rest, other;
     ngx_http_agentstream_json_hash_t   h, whole;
 

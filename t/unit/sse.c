@@ -466,6 +466,11 @@ test_memory(void)
     tap_ok(tap_reallocs < 20, "the buffer grows by doubling");
     tap_ok(sse.buf == NULL, "a large buffer is not kept");
 
+    feed(&sse, &ev, "data: y", 7);
+    feed(&sse, &ev, "\n\n", 2);
+    tap_ok(ev.events == 2 && ngx_strncmp(ev.seen + n + 2, "<y>", 3) == 0,
+           "the next one is made afresh");
+
     free(ev.seen);
     ngx_http_agentstream_sse_reset(&sse);
 

@@ -183,7 +183,7 @@ sub start_nginx {
 
         my $log = slurp("$self->{dir}/error.log")
                   . slurp("$self->{dir}/nginx.out");
-        die "nginx did not start: $log\n"
+        die "nginx did not start, status $nginx->{status}: $log\n"
             if $try == 3 || $log !~ /Address already in use/;
         unlink "$self->{dir}/error.log";
     }

@@ -1,0 +1,375 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * What the agent asks and plans: questions, permission requests, and the list
+ * of things to do.  Layer 2, pure.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+static void ngx_http_agentstream_tr_question(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call);
+static void ngx_http_agentstream_tr_permission(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call);
+static void ngx_http_agentstream_tr_raw(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *key,
+    const char *name);
+static ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_tr_find_ask(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
+static void ngx_http_agentstream_tr_answered(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask);
+static void ngx_http_agentstream_tr_entry(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t todo);
+
+
+ngx_int_t
+ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties, ngx_uint_t permission)
+{
+    ngx_str_t                       id, call;
+    ngx_uint_t                      v;
+    ngx_http_agentstream_tr_ask_t  *ask;
+
+    id = ngx_http_agentstream_opencode_text(json, properties, "id");
+
+    /* an id that cannot be answered is none */
+
+    if (!ngx_http_agentstream_opencode_id(&id)
+        || ngx_http_agentstream_tr_find_ask(tr, &id) != NULL)
+    {
+        return NGX_OK;
+    }
+
+    ask = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_ask_t));
+    if (ask == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_agentstream_tr_copy(tr, &ask->id, &id) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    v = ngx_http_agentstream_json_get(json, properties, "tool");
+    call = ngx_http_agentstream_opencode_text(json, v, "callID");
+
+    ask->session = s;
+    ask->permission = permission;
+
+    if (call.len) {
+        ask->call = ngx_http_agentstream_tr_call(tr, s, &call);
+    }
+
+    if (ask->call) {
+        call = ask->call->id;
+    }
+
+    ask->waits = 1;
+    ask->next = tr->asks;
+    tr->asks = ask;
+
+    tr->nwaiting++;
+    tr->state.waiting = 1;
+
+    if (!tr->conf.core) {
+
+        if (permission) {
+            ngx_http_agentstream_tr_permission(tr, ask, json, properties,
+                                               &call);
+
+        } else {
+            ngx_http_agentstream_tr_question(tr, ask, json, properties,
+                                             &call);
+        }
+
+        ngx_http_agentstream_acp_close(&tr->buf, &s->meta);
+
+        if (ngx_http_agentstream_tr_send(tr, 0) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    tr->sink->waiting(tr->ctx, &ask->id, permission, 1);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_tr_question(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_ask_t *ask, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties, ngx_str_t *call)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    b = &tr->buf;
+
+    ngx_http_agentstream_acp_open(b, "question_asked", tr->timestamp);
+    ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &ask->id);
+    ngx_http_agentstream_tr_raw(b, json, properties, ",\"questions\":",
+                                "questions");
+
+    if (call->len) {
+        ngx_http_agentstream_acp_member_text(b, ",\"toolCallId\":", call);
+
+    } else {
+        ngx_http_agentstream_acp_literal(b, ",\"toolCallId\":null");
+    }
+}
+
+
+static void
+ngx_http_agentstream_tr_permission(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_ask_t *ask, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties, ngx_str_t *call)
+{
+    ngx_uint_t                        v;
+    ngx_http_agentstream_acp_buf_t   *b;
+    ngx_http_agentstream_acp_tool_t   tool;
+
+    tool.id = call->len ? *call : ask->id;
+    tool.title = ngx_http_agentstream_opencode_text(json, properties,
+                                                    "permission");
+    tool.kind = ngx_http_agentstream_tr_tool_kind(tr, &tool.title);
+    tool.status = NGX_HTTP_AGENTSTREAM_ACP_PENDING;
+
+    v = ngx_http_agentstream_json_get(json, properties, "metadata");
+
+    if (v) {
+        tool.input = ngx_http_agentstream_json_raw(json, v);
+
+    } else {
+        ngx_str_set(&tool.input, "{}");
+    }
+
+    b = &tr->buf;
+
+    ngx_http_agentstream_acp_open(b, "request_permission", tr->timestamp);
+    ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":", &ask->id);
+    ngx_http_agentstream_acp_member_text(b, ",\"permission\":", &tool.title);
+    ngx_http_agentstream_tr_raw(b, json, properties, ",\"patterns\":",
+                                "patterns");
+    ngx_http_agentstream_acp_literal(b, ",\"toolCall\":");
+    ngx_http_agentstream_acp_tool_call(b, &tool);
+    ngx_http_agentstream_acp_options(b);
+}
+
+
+/* a member as it is, or an empty list */
+
+static void
+ngx_http_agentstream_tr_raw(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *key,
+    const char *name)
+{
+    ngx_str_t   raw;
+    ngx_uint_t  v;
+
+    v = ngx_http_agentstream_json_get(json, object, name);
+
+    if (v) {
+        raw = ngx_http_agentstream_json_raw(json, v);
+
+    } else {
+        ngx_str_set(&raw, "[]");
+    }
+
+    ngx_http_agentstream_acp_member(b, key, &raw);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_answer(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t properties, ngx_uint_t permission, ngx_uint_t rejected)
+{
+    ngx_str_t                        id, reply;
+    ngx_http_agentstream_acp_buf_t  *b;
+    ngx_http_agentstream_tr_ask_t   *ask;
+
+    id = ngx_http_agentstream_opencode_text(json, properties, "requestID");
+
+    ask = ngx_http_agentstream_tr_find_ask(tr, &id);
+
+    if (ask == NULL || ask->session != s || ask->permission != permission
+        || !ask->waits)
+    {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_tr_answered(tr, ask);
+
+    if (tr->conf.core) {
+        return NGX_OK;
+    }
+
+    b = &tr->buf;
+
+    if (permission) {
+        reply = ngx_http_agentstream_opencode_text(json, properties, "reply");
+
+        ngx_http_agentstream_acp_open(b, "permission_resolved",
+                                      tr->timestamp);
+        ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":", &id);
+        ngx_http_agentstream_acp_member_text(b, ",\"reply\":", &reply);
+
+    } else {
+        ngx_http_agentstream_acp_open(b, "question_resolved", tr->timestamp);
+        ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &id);
+
+        if (rejected) {
+            ngx_http_agentstream_acp_literal(b,
+                                 ",\"outcome\":\"rejected\",\"answers\":null");
+
+        } else {
+            ngx_http_agentstream_acp_literal(b, ",\"outcome\":\"answered\"");
+            ngx_http_agentstream_tr_raw(b, json, properties, ",\"answers\":",
+                                        "answers");
+        }
+    }
+
+    ngx_http_agentstream_acp_close(b, &s->meta);
+
+    return ngx_http_agentstream_tr_send(tr, 0);
+}
+
+
+static ngx_http_agentstream_tr_ask_t *
+ngx_http_agentstream_tr_find_ask(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *id)
+{
+    ngx_http_agentstream_tr_ask_t  *ask;
+
+    for (ask = tr->asks; ask; ask = ask->next) {
+        if (ngx_http_agentstream_tr_eq(&ask->id, id)) {
+            return ask;
+        }
+    }
+
+    return NULL;
+}
+
+
+void
+ngx_http_agentstream_tr_ask_done(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_call_t *call)
+{
+    ngx_http_agentstream_tr_ask_t  *ask;
+
+    for (ask = tr->asks; tr->nwaiting && ask; ask = ask->next) {
+        if (ask->call == call && ask->waits) {
+            ngx_http_agentstream_tr_answered(tr, ask);
+        }
+    }
+}
+
+
+static void
+ngx_http_agentstream_tr_answered(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_ask_t *ask)
+{
+    ask->waits = 0;
+
+    tr->nwaiting--;
+    tr->state.waiting = (tr->nwaiting != 0);
+
+    tr->sink->waiting(tr->ctx, &ask->id, ask->permission, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_tr_plan(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t todos)
+{
+    ngx_uint_t                       v;
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    if (tr->conf.core || todos == 0
+        || ngx_http_agentstream_json_type(json, todos)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        return NGX_OK;
+    }
+
+    b = &tr->buf;
+
+    ngx_http_agentstream_acp_open(b, "agent_plan_update", tr->timestamp);
+    ngx_http_agentstream_acp_literal(b, ",\"sessionUpdate\":\"plan\","
+                                        "\"entries\":[");
+
+    for (v = ngx_http_agentstream_json_first(json, todos);
+         v;
+         v = ngx_http_agentstream_json_next(json, todos, v))
+    {
+        ngx_http_agentstream_tr_entry(b, json, v);
+    }
+
+    ngx_http_agentstream_acp_literal(b, "]");
+    ngx_http_agentstream_acp_close(b, &s->meta);
+
+    return ngx_http_agentstream_tr_send(tr, 0);
+}
+
+
+/* ACP knows neither "cancelled" nor what may come after it */
+
+static void
+ngx_http_agentstream_tr_entry(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t todo)
+{
+    ngx_str_t   content, priority, status;
+    ngx_uint_t  v;
+
+    v = ngx_http_agentstream_json_get(json, todo, "content");
+
+    if (v == 0 || ngx_http_agentstream_json_type(json, v)
+                  != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        return;
+    }
+
+    content = ngx_http_agentstream_json_string(json, v);
+
+    v = ngx_http_agentstream_json_get(json, todo, "priority");
+
+    if (ngx_http_agentstream_json_is(json, v, "high")) {
+        ngx_str_set(&priority, "high");
+
+    } else if (ngx_http_agentstream_json_is(json, v, "low")) {
+        ngx_str_set(&priority, "low");
+
+    } else {
+        ngx_str_set(&priority, "medium");
+    }
+
+    v = ngx_http_agentstream_json_get(json, todo, "status");
+
+    if (ngx_http_agentstream_json_is(json, v, "in_progress")) {
+        ngx_str_set(&status, "in_progress");
+
+    } else if (ngx_http_agentstream_json_is(json, v, "completed")
+               || ngx_http_agentstream_json_is(json, v, "cancelled"))
+    {
+        ngx_str_set(&status, "completed");
+
+    } else {
+        ngx_str_set(&status, "pending");
+    }
+
+    if (b->len && b->start[b->len - 1] != '[') {
+        ngx_http_agentstream_acp_literal(b, ",");
+    }
+
+    ngx_http_agentstream_acp_member_text(b, "{\"content\":", &content);
+    ngx_http_agentstream_acp_member_text(b, ",\"priority\":", &priority);
+    ngx_http_agentstream_acp_member_text(b, ",\"status\":", &status);
+    ngx_http_agentstream_acp_literal(b, "}");
+}
