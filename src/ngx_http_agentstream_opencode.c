@@ -10,9 +10,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_http.h>
 #include "ngx_http_agentstream_opencode.h"
 
+
+/* nginx's own numbers: its header is not for a pure part */
+#define NGX_HTTP_AGENTSTREAM_OPENCODE_GET         0x0002
+#define NGX_HTTP_AGENTSTREAM_OPENCODE_POST        0x0008
+#define NGX_HTTP_AGENTSTREAM_OPENCODE_DELETE      0x0020
 
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_ID_MAX      64
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_PARENT_MAX  4096
@@ -51,31 +55,36 @@ static ngx_str_t ngx_http_agentstream_opencode_session(
 static ngx_http_agentstream_opencode_route_t
     ngx_http_agentstream_opencode_routes[] =
 {
-    { NGX_HTTP_GET, ngx_string("event"), ngx_null_string, ngx_null_string },
-    { NGX_HTTP_GET, ngx_string("session/status"), ngx_null_string,
-      ngx_null_string },
-    { NGX_HTTP_GET, ngx_string("session"), ngx_null_string, ngx_null_string },
-    { NGX_HTTP_POST, ngx_string("session"), ngx_null_string, ngx_null_string },
-    { NGX_HTTP_GET, ngx_string("session/"), ngx_string(""), ngx_null_string },
-    { NGX_HTTP_DELETE, ngx_string("session/"), ngx_string(""),
-      ngx_null_string },
-    { NGX_HTTP_GET, ngx_string("session/"), ngx_string("/message"),
-      ngx_null_string },
-    { NGX_HTTP_GET, ngx_string("session/"), ngx_string("/message/"),
-      ngx_string("") },
-    { NGX_HTTP_POST, ngx_string("session/"), ngx_string("/prompt_async"),
-      ngx_null_string },
-    { NGX_HTTP_POST, ngx_string("session/"), ngx_string("/abort"),
-      ngx_null_string },
-    { NGX_HTTP_GET, ngx_string("question"), ngx_null_string, ngx_null_string },
-    { NGX_HTTP_POST, ngx_string("question/"), ngx_null_string,
-      ngx_string("/reply") },
-    { NGX_HTTP_POST, ngx_string("question/"), ngx_null_string,
-      ngx_string("/reject") },
-    { NGX_HTTP_GET, ngx_string("permission"), ngx_null_string,
-      ngx_null_string },
-    { NGX_HTTP_POST, ngx_string("permission/"), ngx_null_string,
-      ngx_string("/reply") }
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("event"),
+      ngx_null_string, ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/status"),
+      ngx_null_string, ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session"),
+      ngx_null_string, ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("session"),
+      ngx_null_string, ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/"),
+      ngx_string(""), ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_DELETE, ngx_string("session/"),
+      ngx_string(""), ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/"),
+      ngx_string("/message"), ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/"),
+      ngx_string("/message/"), ngx_string("") },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("session/"),
+      ngx_string("/prompt_async"), ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("session/"),
+      ngx_string("/abort"), ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("question"),
+      ngx_null_string, ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("question/"),
+      ngx_null_string, ngx_string("/reply") },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("question/"),
+      ngx_null_string, ngx_string("/reject") },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("permission"),
+      ngx_null_string, ngx_null_string },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("permission/"),
+      ngx_null_string, ngx_string("/reply") }
 };
 
 

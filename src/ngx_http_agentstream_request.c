@@ -83,17 +83,19 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
     ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
 
+    /* NGX_DECLINED: nothing to object, anything else is the answer */
+
     rc = ngx_http_agentstream_request_split(req);
 
-    if (rc == NGX_OK) {
+    if (rc == NGX_DECLINED) {
         rc = ngx_http_agentstream_request_find(req);
     }
 
-    if (rc == NGX_OK) {
+    if (rc == NGX_DECLINED) {
         rc = ngx_http_agentstream_request_check(req);
     }
 
-    if (rc != NGX_OK) {
+    if (rc != NGX_DECLINED) {
         return rc;
     }
 
@@ -173,7 +175,7 @@ ngx_http_agentstream_request_split(ngx_http_agentstream_request_t *req)
 
     req->nsegments = n;
 
-    return NGX_OK;
+    return NGX_DECLINED;
 
 unknown:
 
@@ -227,7 +229,7 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
     }
 
     if (req->nsegments == 0) {
-        return NGX_OK;
+        return NGX_DECLINED;
     }
 
     req->session = segments[0];
@@ -238,7 +240,7 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
     }
 
     if (req->nsegments < 3) {
-        return NGX_OK;
+        return NGX_DECLINED;
     }
 
     req->id = segments[2];
@@ -248,7 +250,7 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
                                                   "Not an id", NULL);
     }
 
-    return NGX_OK;
+    return NGX_DECLINED;
 }
 
 
@@ -319,7 +321,7 @@ ngx_http_agentstream_request_check(ngx_http_agentstream_request_t *req)
                                           "The body is too large", NULL);
     }
 
-    return NGX_OK;
+    return NGX_DECLINED;
 }
 
 
@@ -359,7 +361,7 @@ ngx_http_agentstream_request_body_handler(ngx_http_request_t *r)
     for ( ;; ) {
         rc = ngx_http_agentstream_request_collect(req);
 
-        if (rc != NGX_OK) {
+        if (rc != NGX_DECLINED) {
             ngx_http_finalize_request(r, rc);
             return;
         }
@@ -439,7 +441,7 @@ ngx_http_agentstream_request_collect(ngx_http_agentstream_request_t *req)
 
     r->request_body->bufs = NULL;
 
-    return NGX_OK;
+    return NGX_DECLINED;
 }
 
 

@@ -13,23 +13,22 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-static ngx_int_t ngx_http_agentstream_tr_event(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev);
-static ngx_int_t ngx_http_agentstream_tr_removed(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev);
-static ngx_int_t ngx_http_agentstream_tr_stored(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t message, ngx_uint_t ours);
+static ngx_int_t ngx_http_agentstream_translate_other(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_translate_removed(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_translate_stored(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t ours);
 
 
 ngx_http_agentstream_translate_t *
 ngx_http_agentstream_translate_create(ngx_pool_t *pool,
     ngx_http_agentstream_translate_conf_t *conf,
-    ngx_http_agentstream_translate_sink_t *sink, void *ctx,
-    ngx_str_t *session, ngx_str_t *turn)
+    ngx_http_agentstream_translate_sink_t *sink, void *ctx, ngx_str_t *session,
+    ngx_str_t *turn)
 {
     ngx_http_agentstream_translate_t  *tr;
 
@@ -43,8 +42,9 @@ ngx_http_agentstream_translate_create(ngx_pool_t *pool,
     tr->sink = sink;
     tr->ctx = ctx;
 
-    if (ngx_http_agentstream_tr_copy(tr, &tr->turn, turn) != NGX_OK
-        || ngx_http_agentstream_tr_copy(tr, &tr->root.id, session) != NGX_OK)
+    if (ngx_http_agentstream_translate_copy(tr, &tr->turn, turn) != NGX_OK
+        || ngx_http_agentstream_translate_copy(tr, &tr->root.id, session)
+           != NGX_OK)
     {
         return NULL;
     }
@@ -72,7 +72,7 @@ ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
     ngx_queue_t                     *q;
     ngx_http_agentstream_tr_call_t  *call;
 
-    ngx_http_agentstream_tr_forget(tr, NULL);
+    ngx_http_agentstream_translate_hold_forget(tr, NULL);
 
     for (q = ngx_queue_head(&tr->pending);
          q != ngx_queue_sentinel(&tr->pending);
@@ -124,21 +124,39 @@ ngx_http_agentstream_translate_settled(ngx_http_agentstream_translate_t *tr)
 ngx_int_t
 ngx_http_agentstream_translate_start(ngx_http_agentstream_translate_t *tr)
 {
-    ngx_http_agentstream_acp_buf_t  *b;
+    u_char                          *p;
+    ngx_int_t                        rc;
+    ngx_http_agentstream_acp_buf_t   b;
 
     if (tr->conf.core || tr->finished) {
         return NGX_OK;
     }
 
-    b = &tr->buf;
+    /* not in tr->buf: the owner may call it from within reserve() */
 
-    ngx_http_agentstream_acp_open(b, "turn_started", tr->timestamp);
-    ngx_http_agentstream_acp_member_text(b, ",\"turnId\":", &tr->turn);
-    ngx_http_agentstream_acp_member_text(b, ",\"sessionId\":", &tr->root.id);
-    ngx_http_agentstream_acp_member_text(b, ",\"messageId\":", &tr->turn);
-    ngx_http_agentstream_acp_close(b, &tr->root.meta);
+    ngx_memzero(&b, sizeof(ngx_http_agentstream_acp_buf_t));
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    ngx_http_agentstream_acp_open(&b, "turn_started", tr->timestamp);
+    ngx_http_agentstream_acp_member_text(&b, ",\"turnId\":", &tr->turn);
+    ngx_http_agentstream_acp_member_text(&b, ",\"sessionId\":", &tr->root.id);
+    ngx_http_agentstream_acp_member_text(&b, ",\"messageId\":", &tr->turn);
+    ngx_http_agentstream_acp_close(&b, &tr->root.meta);
+
+    rc = NGX_ERROR;
+
+    if (!b.failed) {
+        p = tr->sink->reserve(tr->ctx, b.len);
+
+        if (p) {
+            p = ngx_cpymem(p, b.start, b.len);
+            (void) tr->sink->commit(tr->ctx, p, 0);
+            rc = NGX_OK;
+        }
+    }
+
+    ngx_http_agentstream_acp_destroy(&b);
+
+    return rc;
 }
 
 
@@ -146,6 +164,8 @@ ngx_int_t
 ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_event_t *ev)
 {
+    ngx_uint_t                          v;
+    ngx_http_agentstream_json_t        *json;
     ngx_http_agentstream_tr_session_t  *s;
 
     if (tr->finished) {
@@ -153,35 +173,44 @@ ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
     }
 
     if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_CREATED) {
-        return ngx_http_agentstream_tr_child(tr, &ev->session, &ev->parent);
+        return ngx_http_agentstream_translate_session_child(tr, &ev->session,
+                                                            &ev->parent);
     }
 
-    s = ngx_http_agentstream_tr_session(tr, &ev->session);
+    s = ngx_http_agentstream_translate_session_find(tr, &ev->session);
 
     if (s == NULL || ev->properties == 0) {
         return NGX_OK;
     }
 
+    json = ev->json;
+
     switch (ev->type) {
 
     case NGX_HTTP_AGENTSTREAM_EVENT_DELTA:
-        return ngx_http_agentstream_tr_delta(tr, s, ev->json, ev->properties);
+        return ngx_http_agentstream_translate_text_delta(tr, s, json,
+                                                         ev->properties);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_PART:
-        return ngx_http_agentstream_tr_update(tr, s, ev->json,
-                     ngx_http_agentstream_json_get(ev->json, ev->properties,
-                                                   "part"), 0);
+        v = ngx_http_agentstream_json_get(json, ev->properties, "part");
+        return ngx_http_agentstream_translate_part_update(tr, s, json, v, 0);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE:
-        return ngx_http_agentstream_tr_info(tr, s, ev->json,
-                     ngx_http_agentstream_json_get(ev->json, ev->properties,
-                                                   "info"), 0, 0);
+        v = ngx_http_agentstream_json_get(json, ev->properties, "info");
+        return ngx_http_agentstream_translate_message_info(tr, s, json, v, 0,
+                                                           0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PART_REMOVED:
+    case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED:
+        return ngx_http_agentstream_translate_removed(tr, s, ev);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_STATUS:
+        v = ngx_http_agentstream_json_get(json, ev->properties, "status");
+        return ngx_http_agentstream_translate_session_status(tr, s, json, v);
+
     case NGX_HTTP_AGENTSTREAM_EVENT_IDLE:
-        return ngx_http_agentstream_tr_status(tr, s, ev->json,
-                     ngx_http_agentstream_json_get(ev->json, ev->properties,
-                                                   "status"));
+        ngx_http_agentstream_translate_session_idle(tr, s);
+        return NGX_OK;
 
     case NGX_HTTP_AGENTSTREAM_EVENT_ERROR:
         if (!s->root) {
@@ -190,9 +219,8 @@ ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
 
         tr->state.error = 1;
 
-        return ngx_http_agentstream_tr_error(tr, ev->json,
-                     ngx_http_agentstream_json_get(ev->json, ev->properties,
-                                                   "error"));
+        v = ngx_http_agentstream_json_get(json, ev->properties, "error");
+        return ngx_http_agentstream_translate_session_error(tr, json, v);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_DELETED:
         if (s->root) {
@@ -200,10 +228,6 @@ ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
         }
 
         return NGX_OK;
-
-    case NGX_HTTP_AGENTSTREAM_EVENT_PART_REMOVED:
-    case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED:
-        return ngx_http_agentstream_tr_removed(tr, s, ev);
 
     default:
         break;
@@ -215,41 +239,43 @@ ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    return ngx_http_agentstream_tr_event(tr, s, ev);
+    return ngx_http_agentstream_translate_other(tr, s, ev);
 }
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_event(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_other(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
 {
+    ngx_uint_t                    v;
+    ngx_http_agentstream_json_t  *json;
+
+    json = ev->json;
+    v = ev->properties;
+
     switch (ev->type) {
 
     case NGX_HTTP_AGENTSTREAM_EVENT_TODO:
-        return ngx_http_agentstream_tr_plan(tr, s, ev->json,
-                     ngx_http_agentstream_json_get(ev->json, ev->properties,
-                                                   "todos"));
+        v = ngx_http_agentstream_json_get(json, v, "todos");
+        return ngx_http_agentstream_translate_ask_plan(tr, s, json, v);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED:
-        return ngx_http_agentstream_tr_compacted(tr, s);
+        return ngx_http_agentstream_translate_session_compacted(tr, s);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION:
-        return ngx_http_agentstream_tr_ask(tr, s, ev->json, ev->properties, 0);
+        return ngx_http_agentstream_translate_ask_add(tr, s, json, v, 0);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REPLIED:
-        return ngx_http_agentstream_tr_answer(tr, s, ev->json, ev->properties,
-                                              0, 0);
+        return ngx_http_agentstream_translate_ask_answer(tr, s, json, v, 0, 0);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REJECTED:
-        return ngx_http_agentstream_tr_answer(tr, s, ev->json, ev->properties,
-                                              0, 1);
+        return ngx_http_agentstream_translate_ask_answer(tr, s, json, v, 0, 1);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION:
-        return ngx_http_agentstream_tr_ask(tr, s, ev->json, ev->properties, 1);
+        return ngx_http_agentstream_translate_ask_add(tr, s, json, v, 1);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION_REPLIED:
-        return ngx_http_agentstream_tr_answer(tr, s, ev->json, ev->properties,
-                                              1, 0);
+        return ngx_http_agentstream_translate_ask_answer(tr, s, json, v, 1, 0);
 
     default:
         return NGX_OK;
@@ -258,7 +284,7 @@ ngx_http_agentstream_tr_event(ngx_http_agentstream_translate_t *tr,
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_removed(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_removed(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
 {
     ngx_str_t                        id;
@@ -268,19 +294,19 @@ ngx_http_agentstream_tr_removed(ngx_http_agentstream_translate_t *tr,
         id = ngx_http_agentstream_opencode_text(ev->json, ev->properties,
                                                 "messageID");
 
-        return ngx_http_agentstream_tr_remove_message(tr, s, &id);
+        return ngx_http_agentstream_translate_message_remove(tr, s, &id);
     }
 
     id = ngx_http_agentstream_opencode_text(ev->json, ev->properties,
                                             "partID");
 
-    part = ngx_http_agentstream_tr_find_part(tr, &id);
+    part = ngx_http_agentstream_translate_part_find(tr, &id);
 
     if (part == NULL || part->message->session != s) {
         return NGX_OK;
     }
 
-    return ngx_http_agentstream_tr_remove_part(tr, part);
+    return ngx_http_agentstream_translate_part_remove(tr, part);
 }
 
 
@@ -303,20 +329,19 @@ ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr)
 
     /* nor is what was held: what is missing may be in the middle of it */
 
-    ngx_http_agentstream_tr_forget(tr, NULL);
+    ngx_http_agentstream_translate_hold_forget(tr, NULL);
 }
 
 
 ngx_int_t
 ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *session, ngx_http_agentstream_json_t *json,
-    ngx_uint_t messages)
+    ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t messages)
 {
     ngx_str_t                           id;
     ngx_uint_t                          v, info, ours;
     ngx_http_agentstream_tr_session_t  *s;
 
-    s = ngx_http_agentstream_tr_session(tr, session);
+    s = ngx_http_agentstream_translate_session_find(tr, session);
 
     if (s == NULL
         || ngx_http_agentstream_json_type(json, messages)
@@ -338,7 +363,9 @@ ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
             ours = 1;
         }
 
-        if (ngx_http_agentstream_tr_stored(tr, s, json, v, ours) != NGX_OK) {
+        if (ngx_http_agentstream_translate_stored(tr, s, json, v, ours)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
@@ -353,18 +380,18 @@ ngx_http_agentstream_translate_message(ngx_http_agentstream_translate_t *tr,
 {
     ngx_http_agentstream_tr_session_t  *s;
 
-    s = ngx_http_agentstream_tr_session(tr, session);
+    s = ngx_http_agentstream_translate_session_find(tr, session);
 
     if (s == NULL) {
         return NGX_OK;
     }
 
-    return ngx_http_agentstream_tr_stored(tr, s, json, message, 0);
+    return ngx_http_agentstream_translate_stored(tr, s, json, message, 0);
 }
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_stored(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t message, ngx_uint_t ours)
 {
@@ -393,7 +420,7 @@ ngx_http_agentstream_tr_stored(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    m = ngx_http_agentstream_tr_message(tr, s, &id);
+    m = ngx_http_agentstream_translate_message_get(tr, s, &id);
     if (m == NULL) {
         return NGX_ERROR;
     }
@@ -402,7 +429,9 @@ ngx_http_agentstream_tr_stored(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    if (ngx_http_agentstream_tr_info(tr, s, json, info, 1, ours) != NGX_OK) {
+    if (ngx_http_agentstream_translate_message_info(tr, s, json, info, 1, ours)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -412,7 +441,9 @@ ngx_http_agentstream_tr_stored(ngx_http_agentstream_translate_t *tr,
          v;
          v = ngx_http_agentstream_json_next(json, parts, v))
     {
-        if (ngx_http_agentstream_tr_update(tr, s, json, v, 1) != NGX_OK) {
+        if (ngx_http_agentstream_translate_part_update(tr, s, json, v, 1)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
@@ -430,13 +461,21 @@ ngx_http_agentstream_tr_stored(ngx_http_agentstream_translate_t *tr,
         part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
 
         if (part->mark != tr->mark
-            && ngx_http_agentstream_tr_remove_part(tr, part) != NGX_OK)
+            && ngx_http_agentstream_translate_part_remove(tr, part) != NGX_OK)
         {
             return NGX_ERROR;
         }
     }
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_flush(ngx_http_agentstream_translate_t *tr,
+    ngx_msec_t *next)
+{
+    return ngx_http_agentstream_translate_tool_flush(tr, next);
 }
 
 
@@ -457,7 +496,7 @@ ngx_http_agentstream_translate_heartbeat(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_acp_member_number(b, ",\"silentMs\":", silent);
     ngx_http_agentstream_acp_close(b, &tr->root.meta);
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    return ngx_http_agentstream_translate_send(tr, 0);
 }
 
 
@@ -469,9 +508,7 @@ ngx_http_agentstream_translate_finish(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    if (ngx_http_agentstream_tr_flush_all(tr) != NGX_OK
-        || ngx_http_agentstream_tr_end(tr, cancelled) != NGX_OK)
-    {
+    if (ngx_http_agentstream_translate_session_end(tr, cancelled) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -513,7 +550,7 @@ ngx_http_agentstream_translate_fail(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_send(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
     ngx_uint_t part)
 {
     u_char  *p;
@@ -536,7 +573,7 @@ ngx_http_agentstream_tr_send(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_copy(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_copy(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *dst, ngx_str_t *src)
 {
     dst->data = ngx_pnalloc(tr->pool, src->len + 1);

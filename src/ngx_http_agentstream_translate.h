@@ -75,8 +75,9 @@ typedef struct {
                                                               superseded by
                                                               later activity */
     unsigned                                 deleted:1;    /* session.deleted */
-    unsigned                                 waiting:1;    /* a question or a
-                                                              permission waits */
+    unsigned                                 waiting:1;    /* a question or
+                                                              permission is
+                                                              unanswered */
     ngx_uint_t                               steps;        /* assistant messages
                                                               of the root */
     ngx_uint_t                               nopen;        /* text and thought

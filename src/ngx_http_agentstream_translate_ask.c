@@ -12,25 +12,26 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-static void ngx_http_agentstream_tr_question(
+static void ngx_http_agentstream_translate_ask_question(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
     ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call);
-static void ngx_http_agentstream_tr_permission(
+static void ngx_http_agentstream_translate_ask_permission(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
     ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call);
-static void ngx_http_agentstream_tr_raw(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *key,
-    const char *name);
-static ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_tr_find_ask(
+static void ngx_http_agentstream_translate_ask_raw(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
+    ngx_uint_t object, const char *key, const char *name);
+static ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-static void ngx_http_agentstream_tr_answered(
+static void ngx_http_agentstream_translate_ask_answered(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask);
-static void ngx_http_agentstream_tr_entry(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_json_t *json, ngx_uint_t todo);
+static void ngx_http_agentstream_translate_ask_entry(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
+    ngx_uint_t todo);
 
 
 ngx_int_t
-ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t properties, ngx_uint_t permission)
 {
@@ -43,7 +44,7 @@ ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
     /* an id that cannot be answered is none */
 
     if (!ngx_http_agentstream_opencode_id(&id)
-        || ngx_http_agentstream_tr_find_ask(tr, &id) != NULL)
+        || ngx_http_agentstream_translate_ask_find(tr, &id) != NULL)
     {
         return NGX_OK;
     }
@@ -53,7 +54,7 @@ ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
         return NGX_ERROR;
     }
 
-    if (ngx_http_agentstream_tr_copy(tr, &ask->id, &id) != NGX_OK) {
+    if (ngx_http_agentstream_translate_copy(tr, &ask->id, &id) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -64,7 +65,7 @@ ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
     ask->permission = permission;
 
     if (call.len) {
-        ask->call = ngx_http_agentstream_tr_call(tr, s, &call);
+        ask->call = ngx_http_agentstream_translate_tool_find(tr, s, &call);
     }
 
     if (ask->call) {
@@ -81,17 +82,17 @@ ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
     if (!tr->conf.core) {
 
         if (permission) {
-            ngx_http_agentstream_tr_permission(tr, ask, json, properties,
-                                               &call);
+            ngx_http_agentstream_translate_ask_permission(tr, ask, json,
+                                                          properties, &call);
 
         } else {
-            ngx_http_agentstream_tr_question(tr, ask, json, properties,
-                                             &call);
+            ngx_http_agentstream_translate_ask_question(tr, ask, json,
+                                                        properties, &call);
         }
 
         ngx_http_agentstream_acp_close(&tr->buf, &s->meta);
 
-        if (ngx_http_agentstream_tr_send(tr, 0) != NGX_OK) {
+        if (ngx_http_agentstream_translate_send(tr, 0) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -103,9 +104,9 @@ ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_question(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_ask_t *ask, ngx_http_agentstream_json_t *json,
-    ngx_uint_t properties, ngx_str_t *call)
+ngx_http_agentstream_translate_ask_question(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call)
 {
     ngx_http_agentstream_acp_buf_t  *b;
 
@@ -113,8 +114,8 @@ ngx_http_agentstream_tr_question(ngx_http_agentstream_translate_t *tr,
 
     ngx_http_agentstream_acp_open(b, "question_asked", tr->timestamp);
     ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &ask->id);
-    ngx_http_agentstream_tr_raw(b, json, properties, ",\"questions\":",
-                                "questions");
+    ngx_http_agentstream_translate_ask_raw(b, json, properties,
+                                           ",\"questions\":", "questions");
 
     if (call->len) {
         ngx_http_agentstream_acp_member_text(b, ",\"toolCallId\":", call);
@@ -126,9 +127,9 @@ ngx_http_agentstream_tr_question(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_permission(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_ask_t *ask, ngx_http_agentstream_json_t *json,
-    ngx_uint_t properties, ngx_str_t *call)
+ngx_http_agentstream_translate_ask_permission(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call)
 {
     ngx_uint_t                        v;
     ngx_http_agentstream_acp_buf_t   *b;
@@ -137,7 +138,7 @@ ngx_http_agentstream_tr_permission(ngx_http_agentstream_translate_t *tr,
     tool.id = call->len ? *call : ask->id;
     tool.title = ngx_http_agentstream_opencode_text(json, properties,
                                                     "permission");
-    tool.kind = ngx_http_agentstream_tr_tool_kind(tr, &tool.title);
+    tool.kind = ngx_http_agentstream_translate_tool_state_kind(tr, &tool.title);
     tool.status = NGX_HTTP_AGENTSTREAM_ACP_PENDING;
 
     v = ngx_http_agentstream_json_get(json, properties, "metadata");
@@ -154,8 +155,8 @@ ngx_http_agentstream_tr_permission(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_acp_open(b, "request_permission", tr->timestamp);
     ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":", &ask->id);
     ngx_http_agentstream_acp_member_text(b, ",\"permission\":", &tool.title);
-    ngx_http_agentstream_tr_raw(b, json, properties, ",\"patterns\":",
-                                "patterns");
+    ngx_http_agentstream_translate_ask_raw(b, json, properties,
+                                           ",\"patterns\":", "patterns");
     ngx_http_agentstream_acp_literal(b, ",\"toolCall\":");
     ngx_http_agentstream_acp_tool_call(b, &tool);
     ngx_http_agentstream_acp_options(b);
@@ -165,7 +166,7 @@ ngx_http_agentstream_tr_permission(ngx_http_agentstream_translate_t *tr,
 /* a member as it is, or an empty list */
 
 static void
-ngx_http_agentstream_tr_raw(ngx_http_agentstream_acp_buf_t *b,
+ngx_http_agentstream_translate_ask_raw(ngx_http_agentstream_acp_buf_t *b,
     ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *key,
     const char *name)
 {
@@ -186,17 +187,17 @@ ngx_http_agentstream_tr_raw(ngx_http_agentstream_acp_buf_t *b,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_answer(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_ask_answer(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t properties, ngx_uint_t permission, ngx_uint_t rejected)
 {
     ngx_str_t                        id, reply;
-    ngx_http_agentstream_acp_buf_t  *b;
     ngx_http_agentstream_tr_ask_t   *ask;
+    ngx_http_agentstream_acp_buf_t  *b;
 
     id = ngx_http_agentstream_opencode_text(json, properties, "requestID");
 
-    ask = ngx_http_agentstream_tr_find_ask(tr, &id);
+    ask = ngx_http_agentstream_translate_ask_find(tr, &id);
 
     if (ask == NULL || ask->session != s || ask->permission != permission
         || !ask->waits)
@@ -204,7 +205,7 @@ ngx_http_agentstream_tr_answer(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    ngx_http_agentstream_tr_answered(tr, ask);
+    ngx_http_agentstream_translate_ask_answered(tr, ask);
 
     if (tr->conf.core) {
         return NGX_OK;
@@ -230,19 +231,19 @@ ngx_http_agentstream_tr_answer(ngx_http_agentstream_translate_t *tr,
 
         } else {
             ngx_http_agentstream_acp_literal(b, ",\"outcome\":\"answered\"");
-            ngx_http_agentstream_tr_raw(b, json, properties, ",\"answers\":",
-                                        "answers");
+            ngx_http_agentstream_translate_ask_raw(b, json, properties,
+                                                   ",\"answers\":", "answers");
         }
     }
 
     ngx_http_agentstream_acp_close(b, &s->meta);
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    return ngx_http_agentstream_translate_send(tr, 0);
 }
 
 
 static ngx_http_agentstream_tr_ask_t *
-ngx_http_agentstream_tr_find_ask(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_ask_find(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *id)
 {
     ngx_http_agentstream_tr_ask_t  *ask;
@@ -258,22 +259,22 @@ ngx_http_agentstream_tr_find_ask(ngx_http_agentstream_translate_t *tr,
 
 
 void
-ngx_http_agentstream_tr_ask_done(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_ask_done(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call)
 {
     ngx_http_agentstream_tr_ask_t  *ask;
 
     for (ask = tr->asks; tr->nwaiting && ask; ask = ask->next) {
         if (ask->call == call && ask->waits) {
-            ngx_http_agentstream_tr_answered(tr, ask);
+            ngx_http_agentstream_translate_ask_answered(tr, ask);
         }
     }
 }
 
 
 static void
-ngx_http_agentstream_tr_answered(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_ask_t *ask)
+ngx_http_agentstream_translate_ask_answered(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask)
 {
     ask->waits = 0;
 
@@ -285,7 +286,7 @@ ngx_http_agentstream_tr_answered(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_plan(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_ask_plan(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t todos)
 {
@@ -309,20 +310,20 @@ ngx_http_agentstream_tr_plan(ngx_http_agentstream_translate_t *tr,
          v;
          v = ngx_http_agentstream_json_next(json, todos, v))
     {
-        ngx_http_agentstream_tr_entry(b, json, v);
+        ngx_http_agentstream_translate_ask_entry(b, json, v);
     }
 
     ngx_http_agentstream_acp_literal(b, "]");
     ngx_http_agentstream_acp_close(b, &s->meta);
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    return ngx_http_agentstream_translate_send(tr, 0);
 }
 
 
 /* ACP knows neither "cancelled" nor what may come after it */
 
 static void
-ngx_http_agentstream_tr_entry(ngx_http_agentstream_acp_buf_t *b,
+ngx_http_agentstream_translate_ask_entry(ngx_http_agentstream_acp_buf_t *b,
     ngx_http_agentstream_json_t *json, ngx_uint_t todo)
 {
     ngx_str_t   content, priority, status;

@@ -27,16 +27,16 @@ typedef struct {
 } ngx_http_agentstream_tr_held_t;
 
 
-static ngx_http_agentstream_tr_held_t *ngx_http_agentstream_tr_next_held(
+static ngx_http_agentstream_tr_held_t *ngx_http_agentstream_translate_hold_next(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
-static void ngx_http_agentstream_tr_release(
+static void ngx_http_agentstream_translate_hold_release(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_held_t *held);
 
 
 ngx_int_t
-ngx_http_agentstream_tr_hold(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_hold_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_tr_part_t *part,
     ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t delta)
 {
@@ -90,8 +90,8 @@ ngx_http_agentstream_tr_hold(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_replay(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m)
+ngx_http_agentstream_translate_hold_replay(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)
 {
     ngx_int_t                        rc;
     ngx_uint_t                       v;
@@ -108,7 +108,7 @@ ngx_http_agentstream_tr_replay(ngx_http_agentstream_translate_t *tr,
 
     for ( ;; ) {
 
-        held = ngx_http_agentstream_tr_next_held(tr, m);
+        held = ngx_http_agentstream_translate_hold_next(tr, m);
         if (held == NULL) {
             break;
         }
@@ -125,16 +125,17 @@ ngx_http_agentstream_tr_replay(ngx_http_agentstream_translate_t *tr,
             v = ngx_http_agentstream_json_first(&json, 0);
 
             if (held->delta) {
-                rc = ngx_http_agentstream_tr_delta(tr, m->session, &json, v);
+                rc = ngx_http_agentstream_translate_text_delta(tr, m->session,
+                                                               &json, v);
 
             } else {
-                rc = ngx_http_agentstream_tr_update(tr, m->session, &json, v,
-                                                    0);
+                rc = ngx_http_agentstream_translate_part_update(tr, m->session,
+                                                                &json, v, 0);
             }
         }
 
         ngx_http_agentstream_json_destroy(&json);
-        ngx_http_agentstream_tr_release(tr, held);
+        ngx_http_agentstream_translate_hold_release(tr, held);
     }
 
     return rc;
@@ -144,7 +145,7 @@ ngx_http_agentstream_tr_replay(ngx_http_agentstream_translate_t *tr,
 /* the first one of the message that can be handled now */
 
 static ngx_http_agentstream_tr_held_t *
-ngx_http_agentstream_tr_next_held(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_hold_next(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m)
 {
     ngx_queue_t                     *q;
@@ -161,7 +162,8 @@ ngx_http_agentstream_tr_next_held(ngx_http_agentstream_translate_t *tr,
         }
 
         if (!held->delta
-            || held->part->kind != NGX_HTTP_AGENTSTREAM_TR_UNKNOWN)
+            || held->part->kind != NGX_HTTP_AGENTSTREAM_TR_UNKNOWN
+            || !ngx_http_agentstream_tr_speaks(tr, m))
         {
             return held;
         }
@@ -172,8 +174,8 @@ ngx_http_agentstream_tr_next_held(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_release(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_held_t *held)
+ngx_http_agentstream_translate_hold_release(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_held_t *held)
 {
     tr->held -= sizeof(ngx_http_agentstream_tr_held_t) + held->len;
     tr->state.nheld--;
@@ -186,8 +188,8 @@ ngx_http_agentstream_tr_release(ngx_http_agentstream_translate_t *tr,
    unless the part turns out to be one of ours */
 
 void
-ngx_http_agentstream_tr_forget(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m)
+ngx_http_agentstream_translate_hold_forget(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)
 {
     ngx_queue_t                     *q, *next;
     ngx_http_agentstream_tr_held_t  *held;
@@ -204,7 +206,7 @@ ngx_http_agentstream_tr_forget(ngx_http_agentstream_translate_t *tr,
             held->part->message->resolving = 0;
 
             ngx_queue_remove(q);
-            ngx_http_agentstream_tr_release(tr, held);
+            ngx_http_agentstream_translate_hold_release(tr, held);
         }
     }
 }

@@ -217,106 +217,130 @@ struct ngx_http_agentstream_translate_s {
 #define ngx_http_agentstream_tr_mute(tr, s)                                   \
     ((tr)->conf.core && !(s)->root)
 
-
-/* translate.c */
-
-/* tr->buf as the next packet */
-ngx_int_t ngx_http_agentstream_tr_send(ngx_http_agentstream_translate_t *tr,
-    ngx_uint_t part);
-/* a copy in the pool that is text by itself */
-ngx_int_t ngx_http_agentstream_tr_copy(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *dst, ngx_str_t *src);
 /* something the root does, other than to come to its end */
 #define ngx_http_agentstream_tr_active(tr, s)                                 \
     do { if ((s)->root) { (tr)->state.idle = 0; } } while (0)
 
 
+/* translate.c */
+
+/* tr->buf as the next packet */
+ngx_int_t ngx_http_agentstream_translate_send(
+    ngx_http_agentstream_translate_t *tr, ngx_uint_t part);
+/* a copy in the pool that is text by itself */
+ngx_int_t ngx_http_agentstream_translate_copy(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *dst, ngx_str_t *src);
+
+
 /* translate_session.c */
 
-ngx_http_agentstream_tr_session_t *ngx_http_agentstream_tr_session(
+ngx_http_agentstream_tr_session_t *ngx_http_agentstream_translate_session_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-ngx_int_t ngx_http_agentstream_tr_child(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *id, ngx_str_t *parent);
-ngx_int_t ngx_http_agentstream_tr_status(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t status);
-ngx_int_t ngx_http_agentstream_tr_error(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_json_t *json, ngx_uint_t error);
-ngx_int_t ngx_http_agentstream_tr_compacted(
+ngx_int_t ngx_http_agentstream_translate_session_child(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id, ngx_str_t *parent);
+ngx_int_t ngx_http_agentstream_translate_session_status(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t status);
+void ngx_http_agentstream_translate_session_idle(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s);
-ngx_int_t ngx_http_agentstream_tr_end(ngx_http_agentstream_translate_t *tr,
-    ngx_uint_t cancelled);
+ngx_int_t ngx_http_agentstream_translate_session_error(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t error);
+ngx_int_t ngx_http_agentstream_translate_session_compacted(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s);
+ngx_int_t ngx_http_agentstream_translate_session_end(
+    ngx_http_agentstream_translate_t *tr, ngx_uint_t cancelled);
 
 
 /* translate_message.c */
 
 /* found, or made as one only heard of; NULL: no memory */
-ngx_http_agentstream_tr_message_t *ngx_http_agentstream_tr_message(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
-ngx_http_agentstream_tr_part_t *ngx_http_agentstream_tr_part(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_str_t *id);
-ngx_http_agentstream_tr_part_t *ngx_http_agentstream_tr_find_part(
-    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-
+ngx_http_agentstream_tr_message_t *ngx_http_agentstream_translate_message_get(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id);
 /* rest: it was fetched, so it may be older or newer than the events seen;
    ours: it is known to be of this turn */
-ngx_int_t ngx_http_agentstream_tr_info(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t info, ngx_uint_t rest, ngx_uint_t ours);
-ngx_int_t ngx_http_agentstream_tr_update(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t part, ngx_uint_t rest);
-ngx_int_t ngx_http_agentstream_tr_remove_message(
+ngx_int_t ngx_http_agentstream_translate_message_info(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,
+    ngx_uint_t ours);
+ngx_int_t ngx_http_agentstream_translate_message_remove(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id);
+
+
+/* translate_part.c */
+
+ngx_http_agentstream_tr_part_t *ngx_http_agentstream_translate_part_find(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
+/* found, or made with its kind unknown; NULL: no memory */
+ngx_http_agentstream_tr_part_t *ngx_http_agentstream_translate_part_get(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_str_t *id);
+/* rest: as above */
+ngx_int_t ngx_http_agentstream_translate_part_update(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t part, ngx_uint_t rest);
+void ngx_http_agentstream_translate_part_open(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
+    ngx_http_agentstream_tr_part_t *part);
+/* no delta counts any more */
+void ngx_http_agentstream_translate_part_close(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+ngx_int_t ngx_http_agentstream_translate_part_remove(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
 
 
 /* translate_hold.c */
 
-ngx_int_t ngx_http_agentstream_tr_hold(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_tr_part_t *part,
-    ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t delta);
-ngx_int_t ngx_http_agentstream_tr_replay(ngx_http_agentstream_translate_t *tr,
+ngx_int_t ngx_http_agentstream_translate_hold_add(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_tr_part_t *part, ngx_http_agentstream_json_t *json,
+    ngx_uint_t value, ngx_uint_t delta);
+ngx_int_t ngx_http_agentstream_translate_hold_replay(
+    ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
-void ngx_http_agentstream_tr_forget(ngx_http_agentstream_translate_t *tr,
+void ngx_http_agentstream_translate_hold_forget(
+    ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
 
 
 /* translate_text.c */
 
-ngx_int_t ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t properties);
-ngx_int_t ngx_http_agentstream_tr_snapshot(
+ngx_int_t ngx_http_agentstream_translate_text_delta(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties);
+ngx_int_t ngx_http_agentstream_translate_text_snapshot(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text, ngx_uint_t final, ngx_uint_t rest);
-ngx_int_t ngx_http_agentstream_tr_remove_part(
+/* what was sent of the part is void, as if nothing had been */
+ngx_int_t ngx_http_agentstream_translate_text_discard(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
-void ngx_http_agentstream_tr_open_part(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part);
 /* the session's model is asked again: what was begun may be void */
-void ngx_http_agentstream_tr_retry(ngx_http_agentstream_translate_t *tr,
+void ngx_http_agentstream_translate_text_retry(
+    ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s);
 
 
 /* translate_tool.c */
 
-ngx_int_t ngx_http_agentstream_tr_tool(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part, ngx_http_agentstream_json_t *json,
-    ngx_uint_t value);
+ngx_int_t ngx_http_agentstream_translate_tool_update(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_http_agentstream_json_t *json, ngx_uint_t value);
 /* the newest call of that id in the session, or NULL */
-ngx_http_agentstream_tr_call_t *ngx_http_agentstream_tr_call(
+ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_find(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id);
+void ngx_http_agentstream_translate_tool_close(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
-void ngx_http_agentstream_tr_close_call(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call);
-/* all that waits, due or not */
-ngx_int_t ngx_http_agentstream_tr_flush_all(
-    ngx_http_agentstream_translate_t *tr);
+ngx_int_t ngx_http_agentstream_translate_tool_flush(
+    ngx_http_agentstream_translate_t *tr, ngx_msec_t *next);
 
 
 /* translate_tool_state.c: the progress packet of one state, in tr->buf */
@@ -329,26 +353,30 @@ typedef struct {
     ngx_http_agentstream_acp_tool_t          tool;
 } ngx_http_agentstream_tr_state_t;
 
-void ngx_http_agentstream_tr_progress(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_state_t *st);
-ngx_uint_t ngx_http_agentstream_tr_tool_kind(
+void ngx_http_agentstream_translate_tool_state_build(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_tr_state_t *st);
+ngx_uint_t ngx_http_agentstream_translate_tool_state_kind(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *name);
 
 
 /* translate_ask.c */
 
-ngx_int_t ngx_http_agentstream_tr_ask(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t properties, ngx_uint_t permission);
-ngx_int_t ngx_http_agentstream_tr_answer(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t properties, ngx_uint_t permission, ngx_uint_t rejected);
+ngx_int_t ngx_http_agentstream_translate_ask_add(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties,
+    ngx_uint_t permission);
+ngx_int_t ngx_http_agentstream_translate_ask_answer(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties,
+    ngx_uint_t permission, ngx_uint_t rejected);
 /* the call that asked has ended, answered or not */
-void ngx_http_agentstream_tr_ask_done(ngx_http_agentstream_translate_t *tr,
+void ngx_http_agentstream_translate_ask_done(
+    ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call);
-ngx_int_t ngx_http_agentstream_tr_plan(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t todos);
+ngx_int_t ngx_http_agentstream_translate_ask_plan(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t todos);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_TRANSLATE_INT_H_INCLUDED_ */

@@ -13,37 +13,39 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-static ngx_http_agentstream_tr_message_t *ngx_http_agentstream_tr_find_message(
+static ngx_http_agentstream_tr_message_t *
+    ngx_http_agentstream_translate_message_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-static ngx_uint_t ngx_http_agentstream_tr_ours(
+static ngx_uint_t ngx_http_agentstream_translate_message_ours(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
     ngx_http_agentstream_json_t *json, ngx_uint_t info);
-static void ngx_http_agentstream_tr_user(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m);
-static ngx_int_t ngx_http_agentstream_tr_assistant(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
-    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest);
-static void ngx_http_agentstream_tr_begin(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_uint_t rest);
-static void ngx_http_agentstream_tr_complete(
+static void ngx_http_agentstream_translate_message_user(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
-static ngx_uint_t ngx_http_agentstream_tr_finish(
+static ngx_int_t ngx_http_agentstream_translate_message_assistant(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest);
+static void ngx_http_agentstream_translate_message_begin(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_uint_t rest);
+static void ngx_http_agentstream_translate_message_complete(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
+static ngx_uint_t ngx_http_agentstream_translate_message_finish(
     ngx_http_agentstream_json_t *json, ngx_uint_t finish);
-static ngx_int_t ngx_http_agentstream_tr_usage(
+static ngx_int_t ngx_http_agentstream_translate_message_usage(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
     ngx_http_agentstream_json_t *json, ngx_uint_t info);
-static int64_t ngx_http_agentstream_tr_tokens(
+static int64_t ngx_http_agentstream_translate_message_tokens(
     ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *name);
-static ngx_uint_t ngx_http_agentstream_tr_kind(
-    ngx_http_agentstream_json_t *json, ngx_uint_t value);
-static ngx_http_agentstream_tr_message_t *ngx_http_agentstream_tr_last(
+static ngx_http_agentstream_tr_message_t *
+    ngx_http_agentstream_translate_message_last(
     ngx_http_agentstream_translate_t *tr);
 
 
 static ngx_http_agentstream_tr_message_t *
-ngx_http_agentstream_tr_find_message(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *id)
+ngx_http_agentstream_translate_message_find(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id)
 {
     uint32_t  hash;
 
@@ -55,12 +57,13 @@ ngx_http_agentstream_tr_find_message(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_http_agentstream_tr_message_t *
-ngx_http_agentstream_tr_message(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
+ngx_http_agentstream_translate_message_get(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id)
 {
     ngx_http_agentstream_tr_message_t  *m;
 
-    m = ngx_http_agentstream_tr_find_message(tr, id);
+    m = ngx_http_agentstream_translate_message_find(tr, id);
     if (m) {
         return m;
     }
@@ -70,7 +73,7 @@ ngx_http_agentstream_tr_message(ngx_http_agentstream_translate_t *tr,
         return NULL;
     }
 
-    if (ngx_http_agentstream_tr_copy(tr, &m->sn.str, id) != NGX_OK) {
+    if (ngx_http_agentstream_translate_copy(tr, &m->sn.str, id) != NGX_OK) {
         return NULL;
     }
 
@@ -85,68 +88,11 @@ ngx_http_agentstream_tr_message(ngx_http_agentstream_translate_t *tr,
 }
 
 
-ngx_http_agentstream_tr_part_t *
-ngx_http_agentstream_tr_find_part(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *id)
-{
-    uint32_t                         hash;
-    ngx_http_agentstream_tr_part_t  *part;
-
-    part = tr->part;
-
-    if (part && ngx_http_agentstream_tr_eq(&part->sn.str, id)) {
-        return part;
-    }
-
-    hash = ngx_murmur_hash2(id->data, id->len);
-
-    part = (ngx_http_agentstream_tr_part_t *)
-               ngx_str_rbtree_lookup(&tr->parts, id, hash);
-
-    if (part) {
-        tr->part = part;
-    }
-
-    return part;
-}
-
-
-ngx_http_agentstream_tr_part_t *
-ngx_http_agentstream_tr_part(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_str_t *id)
-{
-    ngx_http_agentstream_tr_part_t  *part;
-
-    part = ngx_http_agentstream_tr_find_part(tr, id);
-    if (part) {
-        return part;
-    }
-
-    part = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_part_t));
-    if (part == NULL) {
-        return NULL;
-    }
-
-    if (ngx_http_agentstream_tr_copy(tr, &part->sn.str, id) != NGX_OK) {
-        return NULL;
-    }
-
-    part->sn.node.key = ngx_murmur_hash2(id->data, id->len);
-    part->message = m;
-
-    ngx_http_agentstream_json_hash_init(&part->sent);
-
-    ngx_rbtree_insert(&tr->parts, &part->sn.node);
-    ngx_queue_insert_tail(&m->parts, &part->queue);
-
-    return part;
-}
-
-
 ngx_int_t
-ngx_http_agentstream_tr_info(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t info, ngx_uint_t rest, ngx_uint_t ours)
+ngx_http_agentstream_translate_message_info(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,
+    ngx_uint_t ours)
 {
     ngx_str_t                           id;
     ngx_uint_t                          role, assistant;
@@ -163,7 +109,7 @@ ngx_http_agentstream_tr_info(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    m = ngx_http_agentstream_tr_message(tr, s, &id);
+    m = ngx_http_agentstream_translate_message_get(tr, s, &id);
     if (m == NULL) {
         return NGX_ERROR;
     }
@@ -181,33 +127,36 @@ ngx_http_agentstream_tr_info(ngx_http_agentstream_translate_t *tr,
     }
 
     if (!m->ours && (!m->known || ours)) {
-        m->ours = ours || ngx_http_agentstream_tr_ours(tr, m, json, info);
+        m->ours = ours || ngx_http_agentstream_translate_message_ours(tr, m,
+                                                                      json,
+                                                                      info);
     }
 
     m->known = 1;
 
     if (!m->ours) {
-        ngx_http_agentstream_tr_forget(tr, m);
+        ngx_http_agentstream_translate_hold_forget(tr, m);
         return NGX_OK;
     }
 
     if (!m->assistant) {
-        ngx_http_agentstream_tr_user(tr, m);
+        ngx_http_agentstream_translate_message_user(tr, m);
 
-    } else if (ngx_http_agentstream_tr_assistant(tr, m, json, info, rest)
+    } else if (ngx_http_agentstream_translate_message_assistant(tr, m, json,
+                                                                info, rest)
                != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_http_agentstream_tr_replay(tr, m);
+    return ngx_http_agentstream_translate_hold_replay(tr, m);
 }
 
 
 static ngx_uint_t
-ngx_http_agentstream_tr_ours(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_json_t *json,
-    ngx_uint_t info)
+ngx_http_agentstream_translate_message_ours(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info)
 {
     ngx_str_t                           parent;
     ngx_http_agentstream_tr_message_t  *user;
@@ -230,7 +179,7 @@ ngx_http_agentstream_tr_ours(ngx_http_agentstream_translate_t *tr,
             return 1;
         }
 
-        user = ngx_http_agentstream_tr_find_message(tr, &parent);
+        user = ngx_http_agentstream_translate_message_find(tr, &parent);
 
         if (user && user->ours) {
             return 1;
@@ -251,8 +200,8 @@ ngx_http_agentstream_tr_ours(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_user(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m)
+ngx_http_agentstream_translate_message_user(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)
 {
     if (!m->session->root
         || !ngx_http_agentstream_tr_eq(&m->sn.str, &tr->turn))
@@ -277,9 +226,9 @@ ngx_http_agentstream_tr_user(ngx_http_agentstream_translate_t *tr,
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_assistant(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_json_t *json,
-    ngx_uint_t info, ngx_uint_t rest)
+ngx_http_agentstream_translate_message_assistant(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest)
 {
     ngx_uint_t                          v, error;
     ngx_http_agentstream_tr_session_t  *s;
@@ -296,13 +245,13 @@ ngx_http_agentstream_tr_assistant(ngx_http_agentstream_translate_t *tr,
     }
 
     if (!m->open && !m->completed) {
-        ngx_http_agentstream_tr_begin(tr, m, rest);
+        ngx_http_agentstream_translate_message_begin(tr, m, rest);
     }
 
     v = ngx_http_agentstream_json_get(json, info, "finish");
 
     if (v) {
-        m->finish = ngx_http_agentstream_tr_finish(json, v);
+        m->finish = ngx_http_agentstream_translate_message_finish(json, v);
     }
 
     error = ngx_http_agentstream_json_get(json, info, "error");
@@ -313,7 +262,8 @@ ngx_http_agentstream_tr_assistant(ngx_http_agentstream_translate_t *tr,
         m->failed = 1;
 
         if (m == tr->root.last
-            && ngx_http_agentstream_tr_error(tr, json, error) != NGX_OK)
+            && ngx_http_agentstream_translate_session_error(tr, json, error)
+               != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -325,16 +275,17 @@ ngx_http_agentstream_tr_assistant(ngx_http_agentstream_translate_t *tr,
     if (v && ngx_http_agentstream_json_type(json, v)
              == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
     {
-        ngx_http_agentstream_tr_complete(tr, m);
+        ngx_http_agentstream_translate_message_complete(tr, m);
     }
 
-    return ngx_http_agentstream_tr_usage(tr, m, json, info);
+    return ngx_http_agentstream_translate_message_usage(tr, m, json, info);
 }
 
 
 static void
-ngx_http_agentstream_tr_begin(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_uint_t rest)
+ngx_http_agentstream_translate_message_begin(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_uint_t rest)
 {
     ngx_http_agentstream_tr_session_t  *s;
 
@@ -371,8 +322,8 @@ ngx_http_agentstream_tr_begin(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_complete(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m)
+ngx_http_agentstream_translate_message_complete(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)
 {
     m->completed = 1;
 
@@ -384,8 +335,8 @@ ngx_http_agentstream_tr_complete(ngx_http_agentstream_translate_t *tr,
 
 
 static ngx_uint_t
-ngx_http_agentstream_tr_finish(ngx_http_agentstream_json_t *json,
-    ngx_uint_t finish)
+ngx_http_agentstream_translate_message_finish(
+    ngx_http_agentstream_json_t *json, ngx_uint_t finish)
 {
     if (ngx_http_agentstream_json_type(json, finish)
         != NGX_HTTP_AGENTSTREAM_JSON_STRING)
@@ -412,15 +363,15 @@ ngx_http_agentstream_tr_finish(ngx_http_agentstream_json_t *json,
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_usage(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_json_t *json,
-    ngx_uint_t info)
+ngx_http_agentstream_translate_message_usage(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info)
 {
-    uint32_t                          digest;
-    ngx_str_t                         cost, raw;
-    ngx_uint_t                        v, tokens, cache;
-    ngx_http_agentstream_acp_buf_t   *b;
-    ngx_http_agentstream_acp_usage_t  u;
+    uint32_t                           digest;
+    ngx_str_t                          cost, raw;
+    ngx_uint_t                         v, tokens, cache;
+    ngx_http_agentstream_acp_buf_t    *b;
+    ngx_http_agentstream_acp_usage_t   u;
 
     tokens = ngx_http_agentstream_json_get(json, info, "tokens");
 
@@ -433,12 +384,18 @@ ngx_http_agentstream_tr_usage(ngx_http_agentstream_translate_t *tr,
 
     cache = ngx_http_agentstream_json_get(json, tokens, "cache");
 
-    u.input = ngx_http_agentstream_tr_tokens(json, tokens, "input");
-    u.output = ngx_http_agentstream_tr_tokens(json, tokens, "output");
-    u.thought = ngx_http_agentstream_tr_tokens(json, tokens, "reasoning");
-    u.cached_read = ngx_http_agentstream_tr_tokens(json, cache, "read");
-    u.cached_write = ngx_http_agentstream_tr_tokens(json, cache, "write");
-    u.total = ngx_http_agentstream_tr_tokens(json, tokens, "total");
+    u.input = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                            "input");
+    u.output = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                             "output");
+    u.thought = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                              "reasoning");
+    u.cached_read = ngx_http_agentstream_translate_message_tokens(json, cache,
+                                                                  "read");
+    u.cached_write = ngx_http_agentstream_translate_message_tokens(json, cache,
+                                                                   "write");
+    u.total = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                            "total");
 
     if (u.total == 0) {
         u.total = u.input + u.output + u.thought + u.cached_read
@@ -483,13 +440,13 @@ ngx_http_agentstream_tr_usage(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_acp_member(b, ",\"tokens\":", &raw);
     ngx_http_agentstream_acp_close(b, &m->session->meta);
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    return ngx_http_agentstream_translate_send(tr, 0);
 }
 
 
 static int64_t
-ngx_http_agentstream_tr_tokens(ngx_http_agentstream_json_t *json,
-    ngx_uint_t object, const char *name)
+ngx_http_agentstream_translate_message_tokens(
+    ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *name)
 {
     ngx_uint_t  v;
 
@@ -500,160 +457,28 @@ ngx_http_agentstream_tr_tokens(ngx_http_agentstream_json_t *json,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_update(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t value, ngx_uint_t rest)
-{
-    ngx_str_t                           id, text;
-    ngx_uint_t                          v, final;
-    ngx_http_agentstream_tr_part_t     *part;
-    ngx_http_agentstream_tr_message_t  *m;
-
-    id = ngx_http_agentstream_opencode_text(json, value, "messageID");
-    text = ngx_http_agentstream_opencode_text(json, value, "id");
-
-    if (id.len == 0 || text.len == 0) {
-        return NGX_OK;
-    }
-
-    m = ngx_http_agentstream_tr_message(tr, s, &id);
-    if (m == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (m->session != s || (m->known && !m->ours)) {
-        return NGX_OK;
-    }
-
-    part = ngx_http_agentstream_tr_part(tr, m, &text);
-    if (part == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (part->message != m || part->removed) {
-        return NGX_OK;
-    }
-
-    part->mark = tr->mark;
-
-    if (!m->known) {
-        return ngx_http_agentstream_tr_hold(tr, m, part, json, value, 0);
-    }
-
-    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
-
-        part->kind = ngx_http_agentstream_tr_kind(json, value);
-
-        /* we came too late to have seen how it began */
-
-        part->gap |= tr->gap && rest;
-
-        /* deltas that came before their part precede this state of it */
-
-        ngx_http_agentstream_tr_open_part(tr, part);
-
-        if (ngx_http_agentstream_tr_replay(tr, m) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_TOOL) {
-
-        if (!ngx_http_agentstream_tr_speaks(tr, m) || !m->assistant) {
-            return NGX_OK;
-        }
-
-        return ngx_http_agentstream_tr_tool(tr, part, json, value);
-    }
-
-    v = ngx_http_agentstream_json_get(json, value, "text");
-
-    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_SILENT
-        || v == 0
-        || ngx_http_agentstream_json_type(json, v)
-           != NGX_HTTP_AGENTSTREAM_JSON_STRING)
-    {
-        return NGX_OK;
-    }
-
-    text = ngx_http_agentstream_json_string(json, v);
-
-    if (m->summary) {
-        return ngx_http_agentstream_tr_copy(tr, &part->text, &text);
-    }
-
-    v = ngx_http_agentstream_json_get(json, value, "time");
-    v = ngx_http_agentstream_opencode_get(json, v, "end");
-
-    final = (v && ngx_http_agentstream_json_type(json, v)
-                  == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
-            || (rest && (m->completed || !m->assistant));
-
-    return ngx_http_agentstream_tr_snapshot(tr, part, &text, final, rest);
-}
-
-
-static ngx_uint_t
-ngx_http_agentstream_tr_kind(ngx_http_agentstream_json_t *json,
-    ngx_uint_t value)
-{
-    ngx_uint_t  v;
-
-    v = ngx_http_agentstream_json_get(json, value, "type");
-
-    if (ngx_http_agentstream_json_is(json, v, "tool")) {
-        return NGX_HTTP_AGENTSTREAM_TR_TOOL;
-    }
-
-    if (ngx_http_agentstream_json_is(json, v, "reasoning")) {
-        return NGX_HTTP_AGENTSTREAM_TR_THOUGHT;
-    }
-
-    if (!ngx_http_agentstream_json_is(json, v, "text")) {
-        return NGX_HTTP_AGENTSTREAM_TR_SILENT;
-    }
-
-    v = ngx_http_agentstream_json_get(json, value, "synthetic");
-
-    if (ngx_http_agentstream_json_type(json, v)
-        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
-    {
-        return NGX_HTTP_AGENTSTREAM_TR_SILENT;
-    }
-
-    v = ngx_http_agentstream_json_get(json, value, "ignored");
-
-    if (ngx_http_agentstream_json_type(json, v)
-        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
-    {
-        return NGX_HTTP_AGENTSTREAM_TR_SILENT;
-    }
-
-    return NGX_HTTP_AGENTSTREAM_TR_TEXT;
-}
-
-
-ngx_int_t
-ngx_http_agentstream_tr_remove_message(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
+ngx_http_agentstream_translate_message_remove(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id)
 {
     ngx_queue_t                        *q;
     ngx_http_agentstream_tr_part_t     *part;
     ngx_http_agentstream_tr_message_t  *m;
 
-    m = ngx_http_agentstream_tr_find_message(tr, id);
+    m = ngx_http_agentstream_translate_message_find(tr, id);
 
     if (m == NULL || m->session != s) {
         return NGX_OK;
     }
 
-    ngx_http_agentstream_tr_forget(tr, m);
-    ngx_http_agentstream_tr_complete(tr, m);
+    ngx_http_agentstream_translate_hold_forget(tr, m);
+    ngx_http_agentstream_translate_message_complete(tr, m);
 
     m->removed = 1;
 
     if (m == s->last) {
-        s->last = s->root ? ngx_http_agentstream_tr_last(tr) : NULL;
+        s->last = s->root ? ngx_http_agentstream_translate_message_last(tr)
+                          : NULL;
     }
 
     if (m == s->summary) {
@@ -666,7 +491,7 @@ ngx_http_agentstream_tr_remove_message(ngx_http_agentstream_translate_t *tr,
     {
         part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
 
-        if (ngx_http_agentstream_tr_remove_part(tr, part) != NGX_OK) {
+        if (ngx_http_agentstream_translate_part_remove(tr, part) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -676,7 +501,8 @@ ngx_http_agentstream_tr_remove_message(ngx_http_agentstream_translate_t *tr,
 
 
 static ngx_http_agentstream_tr_message_t *
-ngx_http_agentstream_tr_last(ngx_http_agentstream_translate_t *tr)
+ngx_http_agentstream_translate_message_last(
+    ngx_http_agentstream_translate_t *tr)
 {
     ngx_queue_t                        *q;
     ngx_http_agentstream_tr_message_t  *m;

@@ -12,13 +12,13 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-static ngx_int_t ngx_http_agentstream_tr_end_error(
+static ngx_int_t ngx_http_agentstream_translate_session_end_error(
     ngx_http_agentstream_translate_t *tr);
 
 
 ngx_http_agentstream_tr_session_t *
-ngx_http_agentstream_tr_session(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *id)
+ngx_http_agentstream_translate_session_find(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id)
 {
     ngx_http_agentstream_tr_session_t  *s;
 
@@ -38,19 +38,19 @@ ngx_http_agentstream_tr_session(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_child(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *id, ngx_str_t *parent)
+ngx_http_agentstream_translate_session_child(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id, ngx_str_t *parent)
 {
     u_char                             *p;
     size_t                              len;
     ngx_http_agentstream_acp_buf_t     *b;
     ngx_http_agentstream_tr_session_t  *s, *child;
 
-    s = ngx_http_agentstream_tr_session(tr, parent);
+    s = ngx_http_agentstream_translate_session_find(tr, parent);
 
     if (s == NULL || !tr->state.user_seen
         || !ngx_http_agentstream_opencode_session_id(id)
-        || ngx_http_agentstream_tr_session(tr, id) != NULL)
+        || ngx_http_agentstream_translate_session_find(tr, id) != NULL)
     {
         return NGX_OK;
     }
@@ -60,7 +60,7 @@ ngx_http_agentstream_tr_child(ngx_http_agentstream_translate_t *tr,
         return NGX_ERROR;
     }
 
-    if (ngx_http_agentstream_tr_copy(tr, &child->id, id) != NGX_OK) {
+    if (ngx_http_agentstream_translate_copy(tr, &child->id, id) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -106,7 +106,7 @@ ngx_http_agentstream_tr_child(ngx_http_agentstream_translate_t *tr,
                                              &s->id);
         ngx_http_agentstream_acp_close(b, &tr->root.meta);
 
-        if (ngx_http_agentstream_tr_send(tr, 0) != NGX_OK) {
+        if (ngx_http_agentstream_translate_send(tr, 0) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -116,28 +116,20 @@ ngx_http_agentstream_tr_child(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_status(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t status)
+ngx_http_agentstream_translate_session_status(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t status)
 {
     ngx_str_t                        message;
     ngx_uint_t                       type, retry;
     ngx_http_agentstream_acp_buf_t  *b;
 
-    /* session.idle has no status */
-
     type = ngx_http_agentstream_opencode_get(json, status, "type");
     retry = ngx_http_agentstream_json_is(json, type, "retry");
 
     if (s->root) {
-        if (status == 0 || ngx_http_agentstream_json_is(json, type, "idle")) {
-            tr->state.busy = 0;
-            tr->state.retry = 0;
-
-            /* contract 4.6: a stale idle must not end the turn */
-
-            tr->state.idle = tr->state.user_seen;
-
+        if (ngx_http_agentstream_json_is(json, type, "idle")) {
+            ngx_http_agentstream_translate_session_idle(tr, s);
             return NGX_OK;
         }
 
@@ -154,7 +146,7 @@ ngx_http_agentstream_tr_status(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    ngx_http_agentstream_tr_retry(tr, s);
+    ngx_http_agentstream_translate_text_retry(tr, s);
 
     if (tr->conf.core) {
         return NGX_OK;
@@ -175,7 +167,24 @@ ngx_http_agentstream_tr_status(ngx_http_agentstream_translate_t *tr,
             ngx_http_agentstream_json_get(json, status, "next"), 0));
     ngx_http_agentstream_acp_close(b, &s->meta);
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    return ngx_http_agentstream_translate_send(tr, 0);
+}
+
+
+void
+ngx_http_agentstream_translate_session_idle(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s)
+{
+    if (!s->root) {
+        return;
+    }
+
+    tr->state.busy = 0;
+    tr->state.retry = 0;
+
+    /* contract 4.6: a stale idle must not end the turn */
+
+    tr->state.idle = tr->state.user_seen;
 }
 
 
@@ -183,8 +192,9 @@ ngx_http_agentstream_tr_status(ngx_http_agentstream_translate_t *tr,
    new message begins, but an abort counts more than all others */
 
 ngx_int_t
-ngx_http_agentstream_tr_error(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_json_t *json, ngx_uint_t error)
+ngx_http_agentstream_translate_session_error(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t error)
 {
     ngx_str_t   raw;
     ngx_uint_t  name;
@@ -207,13 +217,13 @@ ngx_http_agentstream_tr_error(ngx_http_agentstream_translate_t *tr,
 
     raw = ngx_http_agentstream_json_raw(json, error);
 
-    return ngx_http_agentstream_tr_copy(tr, &tr->error, &raw);
+    return ngx_http_agentstream_translate_copy(tr, &tr->error, &raw);
 }
 
 
 ngx_int_t
-ngx_http_agentstream_tr_compacted(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s)
+ngx_http_agentstream_translate_session_compacted(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s)
 {
     ngx_queue_t                        *q;
     ngx_http_agentstream_acp_buf_t     *b;
@@ -248,13 +258,13 @@ ngx_http_agentstream_tr_compacted(ngx_http_agentstream_translate_t *tr,
 
     ngx_http_agentstream_acp_close(b, &s->meta);
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    return ngx_http_agentstream_translate_send(tr, 0);
 }
 
 
 ngx_int_t
-ngx_http_agentstream_tr_end(ngx_http_agentstream_translate_t *tr,
-    ngx_uint_t cancelled)
+ngx_http_agentstream_translate_session_end(
+    ngx_http_agentstream_translate_t *tr, ngx_uint_t cancelled)
 {
     ngx_uint_t                          finish;
     ngx_queue_t                        *q;
@@ -271,13 +281,13 @@ ngx_http_agentstream_tr_end(ngx_http_agentstream_translate_t *tr,
 
     } else if (tr->error.len != 0) {
 
-        if (ngx_http_agentstream_tr_end_error(tr) != NGX_OK) {
+        if (ngx_http_agentstream_translate_session_end_error(tr) != NGX_OK) {
             return NGX_ERROR;
         }
 
         if (tr->state.stop_reason.len == 0) {
             ngx_str_set(&tr->state.stop_reason, "error");
-            return ngx_http_agentstream_tr_send(tr, 0);
+            return ngx_http_agentstream_translate_send(tr, 0);
         }
 
     } else if (finish == NGX_HTTP_AGENTSTREAM_TR_LENGTH) {
@@ -313,14 +323,15 @@ ngx_http_agentstream_tr_end(ngx_http_agentstream_translate_t *tr,
                                              &tr->state.stop_reason,
                                              tr->conf.core ? NULL : &usage);
 
-    return ngx_http_agentstream_tr_send(tr, 0);
+    return ngx_http_agentstream_translate_send(tr, 0);
 }
 
 
 /* the "error" packet in tr->buf, or a stop reason for errors that are none */
 
 static ngx_int_t
-ngx_http_agentstream_tr_end_error(ngx_http_agentstream_translate_t *tr)
+ngx_http_agentstream_translate_session_end_error(
+    ngx_http_agentstream_translate_t *tr)
 {
     int64_t                          code;
     ngx_str_t                        name, message, raw;

@@ -13,28 +13,22 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-static ngx_int_t ngx_http_agentstream_tr_text(
+static ngx_int_t ngx_http_agentstream_translate_text_add(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text);
-static ngx_int_t ngx_http_agentstream_tr_chunk(
+static ngx_int_t ngx_http_agentstream_translate_text_chunk(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text);
-static ngx_int_t ngx_http_agentstream_tr_run(
+static ngx_int_t ngx_http_agentstream_translate_text_run(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     uint64_t seq);
-static void ngx_http_agentstream_tr_close_part(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part);
-static ngx_int_t ngx_http_agentstream_tr_discard(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part);
-static ngx_int_t ngx_http_agentstream_tr_discard_stale(
+static ngx_int_t ngx_http_agentstream_translate_text_discard_stale(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
 
 
 ngx_int_t
-ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t properties)
 {
@@ -56,7 +50,7 @@ ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    part = ngx_http_agentstream_tr_find_part(tr, &id);
+    part = ngx_http_agentstream_translate_part_find(tr, &id);
 
     if (part == NULL) {
         text = ngx_http_agentstream_opencode_text(json, properties,
@@ -65,7 +59,7 @@ ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
             return NGX_OK;
         }
 
-        m = ngx_http_agentstream_tr_message(tr, s, &text);
+        m = ngx_http_agentstream_translate_message_get(tr, s, &text);
         if (m == NULL) {
             return NGX_ERROR;
         }
@@ -74,7 +68,7 @@ ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
             return NGX_OK;
         }
 
-        part = ngx_http_agentstream_tr_part(tr, m, &id);
+        part = ngx_http_agentstream_translate_part_get(tr, m, &id);
         if (part == NULL) {
             return NGX_ERROR;
         }
@@ -86,26 +80,29 @@ ngx_http_agentstream_tr_delta(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    if (!m->known || part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
-        return ngx_http_agentstream_tr_hold(tr, m, part, json, properties, 1);
+    if (m->known && !ngx_http_agentstream_tr_speaks(tr, m)) {
+        return NGX_OK;
     }
 
-    if (part->kind > NGX_HTTP_AGENTSTREAM_TR_THOUGHT
-        || !ngx_http_agentstream_tr_speaks(tr, m))
-    {
+    if (!m->known || part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
+        return ngx_http_agentstream_translate_hold_add(tr, m, part, json,
+                                                       properties, 1);
+    }
+
+    if (part->kind > NGX_HTTP_AGENTSTREAM_TR_THOUGHT) {
         return NGX_OK;
     }
 
     ngx_http_agentstream_tr_active(tr, s);
 
-    return ngx_http_agentstream_tr_text(tr, part, &text);
+    return ngx_http_agentstream_translate_text_add(tr, part, &text);
 }
 
 
 /* contract 2: half of a surrogate pair waits for the other half */
 
 static ngx_int_t
-ngx_http_agentstream_tr_text(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_text_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
 {
     size_t                           n;
@@ -145,12 +142,12 @@ ngx_http_agentstream_tr_text(ngx_http_agentstream_translate_t *tr,
         }
     }
 
-    return ngx_http_agentstream_tr_chunk(tr, part, &s);
+    return ngx_http_agentstream_translate_text_chunk(tr, part, &s);
 }
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_chunk(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
 {
     u_char                             *p;
@@ -162,7 +159,8 @@ ngx_http_agentstream_tr_chunk(ngx_http_agentstream_translate_t *tr,
     m = part->message;
 
     if (m->nstale
-        && ngx_http_agentstream_tr_discard_stale(tr, part) != NGX_OK)
+        && ngx_http_agentstream_translate_text_discard_stale(tr, part)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -205,12 +203,12 @@ ngx_http_agentstream_tr_chunk(ngx_http_agentstream_translate_t *tr,
 
     ngx_http_agentstream_json_hash(&part->sent, text);
 
-    return ngx_http_agentstream_tr_run(tr, part, seq);
+    return ngx_http_agentstream_translate_text_run(tr, part, seq);
 }
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_run(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_text_run(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part, uint64_t seq)
 {
     ngx_http_agentstream_tr_run_t  *run;
@@ -244,9 +242,9 @@ ngx_http_agentstream_tr_run(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_tr_snapshot(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text, ngx_uint_t final,
-    ngx_uint_t rest)
+ngx_http_agentstream_translate_text_snapshot(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text, ngx_uint_t final, ngx_uint_t rest)
 {
     ngx_str_t  missing;
 
@@ -254,7 +252,7 @@ ngx_http_agentstream_tr_snapshot(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    ngx_http_agentstream_tr_open_part(tr, part);
+    ngx_http_agentstream_translate_part_open(tr, part);
 
     /*
      * A fetched snapshot may be ahead of the events, so that deltas of what it
@@ -274,119 +272,43 @@ ngx_http_agentstream_tr_snapshot(ngx_http_agentstream_translate_t *tr,
             return NGX_OK;
         }
 
-        if (ngx_http_agentstream_tr_discard(tr, part) != NGX_OK) {
+        if (ngx_http_agentstream_translate_text_discard(tr, part) != NGX_OK) {
             return NGX_ERROR;
         }
 
         missing = *text;
     }
 
-    if (missing.len) {
-        part->nhalf = 0;
-
-        if (final) {
-            ngx_http_agentstream_tr_close_part(tr, part);
-
-            if (ngx_http_agentstream_tr_chunk(tr, part, &missing) != NGX_OK) {
-                return NGX_ERROR;
-            }
-
-        } else {
-            ngx_http_agentstream_tr_active(tr, part->message->session);
-
-            if (ngx_http_agentstream_tr_text(tr, part, &missing) != NGX_OK) {
-                return NGX_ERROR;
-            }
-        }
-    }
-
     if (final) {
-        ngx_http_agentstream_tr_close_part(tr, part);
+        ngx_http_agentstream_translate_part_close(tr, part);
     }
 
-    return NGX_OK;
-}
-
-
-void
-ngx_http_agentstream_tr_open_part(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part)
-{
-    if (part->open || part->final || part->removed
-        || part->kind < NGX_HTTP_AGENTSTREAM_TR_TEXT
-        || part->kind > NGX_HTTP_AGENTSTREAM_TR_THOUGHT
-        || !part->message->assistant
-        || !ngx_http_agentstream_tr_speaks(tr, part->message))
-    {
-        return;
-    }
-
-    part->open = 1;
-    tr->state.nopen++;
-
-    ngx_queue_insert_tail(&tr->open, &part->openq);
-}
-
-
-static void
-ngx_http_agentstream_tr_close_part(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part)
-{
-    part->final = 1;
-    part->nhalf = 0;
-
-    if (part->stale) {
-        part->stale = 0;
-        part->message->nstale--;
-    }
-
-    if (part->open) {
-        part->open = 0;
-        tr->state.nopen--;
-
-        ngx_queue_remove(&part->openq);
-    }
-}
-
-
-ngx_int_t
-ngx_http_agentstream_tr_remove_part(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part)
-{
-    if (part->removed) {
+    if (missing.len == 0) {
         return NGX_OK;
     }
 
-    ngx_http_agentstream_tr_close_part(tr, part);
-
-    part->removed = 1;
-
-    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
-        part->kind = NGX_HTTP_AGENTSTREAM_TR_SILENT;
-
-        if (part->message->known) {
-            return ngx_http_agentstream_tr_replay(tr, part->message);
-        }
+    if (final) {
+        return ngx_http_agentstream_translate_text_chunk(tr, part, &missing);
     }
 
-    if (part->call) {
-        ngx_http_agentstream_tr_close_call(tr, part->call);
-    }
+    ngx_http_agentstream_tr_active(tr, part->message->session);
 
-    ngx_str_null(&part->text);
+    /* what was held back is in it again */
 
-    return ngx_http_agentstream_tr_discard(tr, part);
+    part->nhalf = 0;
+
+    return ngx_http_agentstream_translate_text_add(tr, part, &missing);
 }
 
 
 /* what was sent of the part is void; nothing was sent after that */
 
-static ngx_int_t
-ngx_http_agentstream_tr_discard(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part)
+ngx_int_t
+ngx_http_agentstream_translate_text_discard(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part)
 {
-    ngx_http_agentstream_acp_buf_t  *b;
     ngx_http_agentstream_tr_run_t   *run, *next, *runs;
+    ngx_http_agentstream_acp_buf_t  *b;
 
     ngx_http_agentstream_json_hash_init(&part->sent);
     part->nhalf = 0;
@@ -422,7 +344,7 @@ ngx_http_agentstream_tr_discard(ngx_http_agentstream_translate_t *tr,
         ngx_http_agentstream_acp_member_number(b, ",\"to\":", run->to);
         ngx_http_agentstream_acp_close(b, &part->message->session->meta);
 
-        if (ngx_http_agentstream_tr_send(tr, 0) != NGX_OK) {
+        if (ngx_http_agentstream_translate_send(tr, 0) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -432,7 +354,7 @@ ngx_http_agentstream_tr_discard(ngx_http_agentstream_translate_t *tr,
 
 
 void
-ngx_http_agentstream_tr_retry(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_text_retry(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s)
 {
     ngx_queue_t                        *q;
@@ -465,8 +387,8 @@ ngx_http_agentstream_tr_retry(ngx_http_agentstream_translate_t *tr,
  */
 
 static ngx_int_t
-ngx_http_agentstream_tr_discard_stale(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part)
+ngx_http_agentstream_translate_text_discard_stale(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part)
 {
     ngx_queue_t                        *q;
     ngx_http_agentstream_tr_part_t     *stale;
@@ -492,9 +414,9 @@ ngx_http_agentstream_tr_discard_stale(ngx_http_agentstream_translate_t *tr,
             continue;
         }
 
-        ngx_http_agentstream_tr_close_part(tr, stale);
+        ngx_http_agentstream_translate_part_close(tr, stale);
 
-        if (ngx_http_agentstream_tr_discard(tr, stale) != NGX_OK) {
+        if (ngx_http_agentstream_translate_text_discard(tr, stale) != NGX_OK) {
             return NGX_ERROR;
         }
     }

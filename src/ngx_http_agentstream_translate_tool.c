@@ -13,7 +13,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_event.h>
 #include "ngx_http_agentstream_translate_int.h"
 
 
@@ -23,44 +22,51 @@
 /* earned by output that changed but did not grow, as its head was cut off */
 #define NGX_HTTP_AGENTSTREAM_TR_CHANGED  256
 
+/* NGX_TIMER_INFINITE, whose header is not for a pure part */
+#define NGX_HTTP_AGENTSTREAM_TR_NEVER    ((ngx_msec_t) -1)
+
 #define NGX_HTTP_AGENTSTREAM_TR_HEAD_LEN                                      \
     (sizeof("{\"type\":\"tool_call_progress\",\"timestamp\":\"") - 1)
 
 
-static ngx_int_t ngx_http_agentstream_tr_status_of(
+static ngx_int_t ngx_http_agentstream_translate_tool_status(
     ngx_http_agentstream_json_t *json, ngx_uint_t state, ngx_uint_t *status);
-static ngx_http_agentstream_tr_call_t *ngx_http_agentstream_tr_new_call(
-    ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
-static ngx_http_agentstream_tr_call_t *ngx_http_agentstream_tr_newest_call(
+static ngx_http_agentstream_tr_call_t *
+    ngx_http_agentstream_translate_tool_create(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id);
+static ngx_http_agentstream_tr_call_t *
+    ngx_http_agentstream_translate_tool_newest(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-static ngx_int_t ngx_http_agentstream_tr_start(
+static ngx_int_t ngx_http_agentstream_translate_tool_start(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
     ngx_http_agentstream_acp_tool_t *tool);
-static ngx_int_t ngx_http_agentstream_tr_state(
+static ngx_int_t ngx_http_agentstream_translate_tool_progress(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
     ngx_http_agentstream_tr_state_t *st, ngx_uint_t first);
-static ngx_uint_t ngx_http_agentstream_tr_affords(
+static ngx_uint_t ngx_http_agentstream_translate_tool_affords(
     ngx_http_agentstream_tr_call_t *call);
-static ngx_msec_t ngx_http_agentstream_tr_due(
+static ngx_msec_t ngx_http_agentstream_translate_tool_due(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call);
-static void ngx_http_agentstream_tr_wait(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call, uint32_t digest);
-static void ngx_http_agentstream_tr_drop(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call);
-static ngx_int_t ngx_http_agentstream_tr_send_pending(
+static void ngx_http_agentstream_translate_tool_wait(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
+    uint32_t digest);
+static void ngx_http_agentstream_translate_tool_drop(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call);
-static ngx_int_t ngx_http_agentstream_tr_task(
+static ngx_int_t ngx_http_agentstream_translate_tool_send(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_state_t *st);
+    ngx_http_agentstream_tr_call_t *call);
+static ngx_int_t ngx_http_agentstream_translate_tool_task(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_tr_state_t *st);
 
 
 ngx_int_t
-ngx_http_agentstream_tr_tool(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_part_t *part, ngx_http_agentstream_json_t *json,
-    ngx_uint_t value)
+ngx_http_agentstream_translate_tool_update(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_http_agentstream_json_t *json, ngx_uint_t value)
 {
     ngx_str_t                           id;
     ngx_uint_t                          v, first;
@@ -80,7 +86,8 @@ ngx_http_agentstream_tr_tool(ngx_http_agentstream_translate_t *tr,
     id = ngx_http_agentstream_opencode_text(json, value, "callID");
 
     if (id.len == 0 || st.tool.name.len == 0
-        || ngx_http_agentstream_tr_status_of(json, st.state, &st.tool.status)
+        || ngx_http_agentstream_translate_tool_status(json, st.state,
+                                                      &st.tool.status)
            != NGX_OK)
     {
         return NGX_OK;
@@ -93,25 +100,28 @@ ngx_http_agentstream_tr_tool(ngx_http_agentstream_translate_t *tr,
         ngx_str_set(&st.tool.input, "{}");
     }
 
-    st.tool.kind = ngx_http_agentstream_tr_tool_kind(tr, &st.tool.name);
     st.tool.title = st.tool.name;
+    st.tool.kind = ngx_http_agentstream_translate_tool_state_kind(tr,
+                                                             &st.tool.name);
 
     call = part->call;
     first = 0;
 
     if (call == NULL) {
-        call = ngx_http_agentstream_tr_call(tr, s, &id);
+        call = ngx_http_agentstream_translate_tool_find(tr, s, &id);
 
         if (call == NULL || !call->open) {
 
-            call = ngx_http_agentstream_tr_new_call(tr, s, &id);
+            call = ngx_http_agentstream_translate_tool_create(tr, s, &id);
             if (call == NULL) {
                 return NGX_ERROR;
             }
 
             first = 1;
 
-            if (ngx_http_agentstream_tr_start(tr, call, &st.tool) != NGX_OK) {
+            if (ngx_http_agentstream_translate_tool_start(tr, call, &st.tool)
+                != NGX_OK)
+            {
                 return NGX_ERROR;
             }
         }
@@ -132,16 +142,16 @@ ngx_http_agentstream_tr_tool(ngx_http_agentstream_translate_t *tr,
         st.tool.title = id;
     }
 
-    if (ngx_http_agentstream_tr_task(tr, s, &st) != NGX_OK) {
+    if (ngx_http_agentstream_translate_tool_task(tr, s, &st) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    return ngx_http_agentstream_tr_state(tr, call, &st, first);
+    return ngx_http_agentstream_translate_tool_progress(tr, call, &st, first);
 }
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_status_of(ngx_http_agentstream_json_t *json,
+ngx_http_agentstream_translate_tool_status(ngx_http_agentstream_json_t *json,
     ngx_uint_t state, ngx_uint_t *status)
 {
     ngx_uint_t  v;
@@ -169,12 +179,12 @@ ngx_http_agentstream_tr_status_of(ngx_http_agentstream_json_t *json,
 
 
 ngx_http_agentstream_tr_call_t *
-ngx_http_agentstream_tr_call(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_find(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
 {
     ngx_http_agentstream_tr_call_t  *call;
 
-    for (call = ngx_http_agentstream_tr_newest_call(tr, id);
+    for (call = ngx_http_agentstream_translate_tool_newest(tr, id);
          call;
          call = call->older)
     {
@@ -188,8 +198,8 @@ ngx_http_agentstream_tr_call(ngx_http_agentstream_translate_t *tr,
 
 
 static ngx_http_agentstream_tr_call_t *
-ngx_http_agentstream_tr_newest_call(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *id)
+ngx_http_agentstream_translate_tool_newest(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id)
 {
     uint32_t  hash;
 
@@ -201,8 +211,9 @@ ngx_http_agentstream_tr_newest_call(ngx_http_agentstream_translate_t *tr,
 
 
 static ngx_http_agentstream_tr_call_t *
-ngx_http_agentstream_tr_new_call(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
+ngx_http_agentstream_translate_tool_create(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id)
 {
     u_char                          *p;
     ngx_http_agentstream_tr_call_t  *call, *older;
@@ -212,11 +223,11 @@ ngx_http_agentstream_tr_new_call(ngx_http_agentstream_translate_t *tr,
         return NULL;
     }
 
-    older = ngx_http_agentstream_tr_newest_call(tr, id);
+    older = ngx_http_agentstream_translate_tool_newest(tr, id);
 
     if (older == NULL) {
 
-        if (ngx_http_agentstream_tr_copy(tr, &call->id, id) != NGX_OK) {
+        if (ngx_http_agentstream_translate_copy(tr, &call->id, id) != NGX_OK) {
             return NULL;
         }
 
@@ -256,22 +267,22 @@ ngx_http_agentstream_tr_new_call(ngx_http_agentstream_translate_t *tr,
 
 
 void
-ngx_http_agentstream_tr_close_call(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_close(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call)
 {
-    ngx_http_agentstream_tr_drop(tr, call);
+    ngx_http_agentstream_translate_tool_drop(tr, call);
 
     if (call->open) {
         call->open = 0;
         tr->state.nopen--;
 
-        ngx_http_agentstream_tr_ask_done(tr, call);
+        ngx_http_agentstream_translate_ask_done(tr, call);
     }
 }
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_start(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_start(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call,
     ngx_http_agentstream_acp_tool_t *tool)
 {
@@ -299,14 +310,14 @@ ngx_http_agentstream_tr_start(ngx_http_agentstream_translate_t *tr,
                                             &call->session->fields);
     }
 
-    return ngx_http_agentstream_tr_send(tr, call->number);
+    return ngx_http_agentstream_translate_send(tr, call->number);
 }
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_state(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call, ngx_http_agentstream_tr_state_t *st,
-    ngx_uint_t first)
+ngx_http_agentstream_translate_tool_progress(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
+    ngx_http_agentstream_tr_state_t *st, ngx_uint_t first)
 {
     size_t                           head;
     uint32_t                         digest;
@@ -316,7 +327,7 @@ ngx_http_agentstream_tr_state(ngx_http_agentstream_translate_t *tr,
 
     b = &tr->buf;
 
-    ngx_http_agentstream_tr_progress(tr, call->session, st);
+    ngx_http_agentstream_translate_tool_state_build(tr, call->session, st);
 
     if (b->failed) {
         return NGX_ERROR;
@@ -333,7 +344,7 @@ ngx_http_agentstream_tr_state(ngx_http_agentstream_translate_t *tr,
     }
 
     if (repeated && digest == call->digest && b->len == call->len) {
-        ngx_http_agentstream_tr_drop(tr, call);
+        ngx_http_agentstream_translate_tool_drop(tr, call);
         return NGX_OK;
     }
 
@@ -362,20 +373,20 @@ ngx_http_agentstream_tr_state(ngx_http_agentstream_translate_t *tr,
                         : NGX_HTTP_AGENTSTREAM_TR_CHANGED;
         call->output = st->output.len;
 
-        if (ngx_http_agentstream_tr_due(tr, call) != 0) {
-            ngx_http_agentstream_tr_wait(tr, call, digest);
+        if (ngx_http_agentstream_translate_tool_due(tr, call) != 0) {
+            ngx_http_agentstream_translate_tool_wait(tr, call, digest);
             return NGX_OK;
         }
 
         call->spent += b->len;
     }
 
-    ngx_http_agentstream_tr_drop(tr, call);
+    ngx_http_agentstream_translate_tool_drop(tr, call);
 
     rc = NGX_OK;
 
     if (!ngx_http_agentstream_tr_mute(tr, call->session)) {
-        rc = ngx_http_agentstream_tr_send(tr, call->number);
+        rc = ngx_http_agentstream_translate_send(tr, call->number);
     }
 
     call->status = st->tool.status;
@@ -385,7 +396,7 @@ ngx_http_agentstream_tr_state(ngx_http_agentstream_translate_t *tr,
     call->len = b->len;
 
     if (call->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
-        ngx_http_agentstream_tr_close_call(tr, call);
+        ngx_http_agentstream_translate_tool_close(tr, call);
     }
 
     return rc;
@@ -399,7 +410,8 @@ ngx_http_agentstream_tr_state(ngx_http_agentstream_translate_t *tr,
  */
 
 static ngx_uint_t
-ngx_http_agentstream_tr_affords(ngx_http_agentstream_tr_call_t *call)
+ngx_http_agentstream_translate_tool_affords(
+    ngx_http_agentstream_tr_call_t *call)
 {
     return call->spent <= call->earned + NGX_HTTP_AGENTSTREAM_TR_CREDIT;
 }
@@ -408,13 +420,13 @@ ngx_http_agentstream_tr_affords(ngx_http_agentstream_tr_call_t *call)
 /* time until a running state may be sent, if nothing else comes */
 
 static ngx_msec_t
-ngx_http_agentstream_tr_due(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_due(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call)
 {
     ngx_msec_t  passed;
 
-    if (!ngx_http_agentstream_tr_affords(call)) {
-        return NGX_TIMER_INFINITE;
+    if (!ngx_http_agentstream_translate_tool_affords(call)) {
+        return NGX_HTTP_AGENTSTREAM_TR_NEVER;
     }
 
     passed = tr->now - call->time;
@@ -425,7 +437,7 @@ ngx_http_agentstream_tr_due(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_wait(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_wait(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call, uint32_t digest)
 {
     ngx_http_agentstream_acp_buf_t  b;
@@ -444,7 +456,7 @@ ngx_http_agentstream_tr_wait(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_drop(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_drop(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call)
 {
     if (call->waits) {
@@ -456,7 +468,7 @@ ngx_http_agentstream_tr_drop(ngx_http_agentstream_translate_t *tr,
 
 
 static ngx_int_t
-ngx_http_agentstream_tr_send_pending(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_send(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call)
 {
     u_char     *p;
@@ -477,12 +489,12 @@ ngx_http_agentstream_tr_send_pending(ngx_http_agentstream_translate_t *tr,
     tr->buf = call->pending;
     ngx_memzero(&call->pending, sizeof(ngx_http_agentstream_acp_buf_t));
 
-    ngx_http_agentstream_tr_drop(tr, call);
+    ngx_http_agentstream_translate_tool_drop(tr, call);
 
     rc = NGX_OK;
 
     if (!ngx_http_agentstream_tr_mute(tr, call->session)) {
-        rc = ngx_http_agentstream_tr_send(tr, call->number);
+        rc = ngx_http_agentstream_translate_send(tr, call->number);
     }
 
     return rc;
@@ -490,14 +502,14 @@ ngx_http_agentstream_tr_send_pending(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_translate_flush(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_flush(ngx_http_agentstream_translate_t *tr,
     ngx_msec_t *next)
 {
     ngx_msec_t                       due;
     ngx_queue_t                     *q, *n;
     ngx_http_agentstream_tr_call_t  *call;
 
-    *next = NGX_TIMER_INFINITE;
+    *next = NGX_HTTP_AGENTSTREAM_TR_NEVER;
 
     for (q = ngx_queue_head(&tr->pending);
          q != ngx_queue_sentinel(&tr->pending);
@@ -506,10 +518,10 @@ ngx_http_agentstream_translate_flush(ngx_http_agentstream_translate_t *tr,
         n = ngx_queue_next(q);
         call = ngx_queue_data(q, ngx_http_agentstream_tr_call_t, queue);
 
-        due = ngx_http_agentstream_tr_due(tr, call);
+        due = ngx_http_agentstream_translate_tool_due(tr, call);
 
         if (due == 0) {
-            if (ngx_http_agentstream_tr_send_pending(tr, call) != NGX_OK) {
+            if (ngx_http_agentstream_translate_tool_send(tr, call) != NGX_OK) {
                 return NGX_ERROR;
             }
 
@@ -522,29 +534,10 @@ ngx_http_agentstream_translate_flush(ngx_http_agentstream_translate_t *tr,
 }
 
 
-ngx_int_t
-ngx_http_agentstream_tr_flush_all(ngx_http_agentstream_translate_t *tr)
-{
-    ngx_queue_t                     *q;
-    ngx_http_agentstream_tr_call_t  *call;
-
-    while (!ngx_queue_empty(&tr->pending)) {
-        q = ngx_queue_head(&tr->pending);
-        call = ngx_queue_data(q, ngx_http_agentstream_tr_call_t, queue);
-
-        if (ngx_http_agentstream_tr_send_pending(tr, call) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
 /* a subagent whose creation was not seen, or was in an earlier turn */
 
 static ngx_int_t
-ngx_http_agentstream_tr_task(ngx_http_agentstream_translate_t *tr,
+ngx_http_agentstream_translate_tool_task(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_state_t *st)
 {
     ngx_str_t   id;
@@ -560,5 +553,5 @@ ngx_http_agentstream_tr_task(ngx_http_agentstream_translate_t *tr,
     metadata = ngx_http_agentstream_json_get(st->json, st->state, "metadata");
     id = ngx_http_agentstream_opencode_text(st->json, metadata, "sessionId");
 
-    return ngx_http_agentstream_tr_child(tr, &id, &s->id);
+    return ngx_http_agentstream_translate_session_child(tr, &id, &s->id);
 }

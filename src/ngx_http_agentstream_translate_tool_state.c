@@ -21,20 +21,21 @@ typedef struct {
 } ngx_http_agentstream_tr_tool_t;
 
 
-static ngx_http_agentstream_tr_tool_t *ngx_http_agentstream_tr_find_tool(
+static ngx_http_agentstream_tr_tool_t *
+    ngx_http_agentstream_translate_tool_state_find(
     ngx_str_t *name);
-static void ngx_http_agentstream_tr_raw_output(
+static void ngx_http_agentstream_translate_tool_state_output(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
-static void ngx_http_agentstream_tr_member(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st, const char *key, const char *name,
-    const char *dflt);
-static void ngx_http_agentstream_tr_content(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st);
-static void ngx_http_agentstream_tr_diff(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st);
-static void ngx_http_agentstream_tr_images(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st);
-static void ngx_http_agentstream_tr_locations(
+static void ngx_http_agentstream_translate_tool_state_member(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    const char *key, const char *name, const char *dflt);
+static void ngx_http_agentstream_translate_tool_state_content(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+static void ngx_http_agentstream_translate_tool_state_diff(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+static void ngx_http_agentstream_translate_tool_state_images(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+static void ngx_http_agentstream_translate_tool_state_locations(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
 
 
@@ -101,7 +102,7 @@ static ngx_http_agentstream_tr_tool_t  ngx_http_agentstream_tr_tools[] = {
 
 
 static ngx_http_agentstream_tr_tool_t *
-ngx_http_agentstream_tr_find_tool(ngx_str_t *name)
+ngx_http_agentstream_translate_tool_state_find(ngx_str_t *name)
 {
     ngx_http_agentstream_tr_tool_t  *tool;
 
@@ -118,20 +119,21 @@ ngx_http_agentstream_tr_find_tool(ngx_str_t *name)
 
 
 ngx_uint_t
-ngx_http_agentstream_tr_tool_kind(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *name)
+ngx_http_agentstream_translate_tool_state_kind(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *name)
 {
     ngx_http_agentstream_tr_tool_t  *tool;
 
-    tool = ngx_http_agentstream_tr_find_tool(name);
+    tool = ngx_http_agentstream_translate_tool_state_find(name);
 
     return tr->conf.acp_kinds ? tool->acp_kind : tool->kind;
 }
 
 
 void
-ngx_http_agentstream_tr_progress(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_state_t *st)
+ngx_http_agentstream_translate_tool_state_build(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_tr_state_t *st)
 {
     ngx_uint_t                       metadata;
     ngx_http_agentstream_acp_buf_t  *b;
@@ -149,9 +151,9 @@ ngx_http_agentstream_tr_progress(ngx_http_agentstream_translate_t *tr,
     }
 
     ngx_http_agentstream_acp_tool_progress(b, tr->timestamp, &st->tool);
-    ngx_http_agentstream_tr_raw_output(b, st);
-    ngx_http_agentstream_tr_content(b, st);
-    ngx_http_agentstream_tr_locations(b, st);
+    ngx_http_agentstream_translate_tool_state_output(b, st);
+    ngx_http_agentstream_translate_tool_state_content(b, st);
+    ngx_http_agentstream_translate_tool_state_locations(b, st);
 
     if (tr->conf.core) {
         ngx_http_agentstream_acp_close(b, &tr->root.meta);
@@ -163,26 +165,31 @@ ngx_http_agentstream_tr_progress(ngx_http_agentstream_translate_t *tr,
 
 
 static void
-ngx_http_agentstream_tr_raw_output(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st)
+ngx_http_agentstream_translate_tool_state_output(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
 {
     switch (st->tool.status) {
 
     case NGX_HTTP_AGENTSTREAM_ACP_COMPLETED:
         ngx_http_agentstream_acp_literal(b, ",\"rawOutput\":{");
-        ngx_http_agentstream_tr_member(b, st, "\"output\":", "output", "\"\"");
-        ngx_http_agentstream_tr_member(b, st, ",\"metadata\":", "metadata",
-                                       "{}");
-        ngx_http_agentstream_tr_member(b, st, ",\"attachments\":",
-                                       "attachments", NULL);
+        ngx_http_agentstream_translate_tool_state_member(b, st, "\"output\":",
+                                                         "output", "\"\"");
+        ngx_http_agentstream_translate_tool_state_member(b, st,
+                                                         ",\"metadata\":",
+                                                         "metadata", "{}");
+        ngx_http_agentstream_translate_tool_state_member(b, st,
+                                                         ",\"attachments\":",
+                                                         "attachments", NULL);
         ngx_http_agentstream_acp_literal(b, "}");
         break;
 
     case NGX_HTTP_AGENTSTREAM_ACP_FAILED:
         ngx_http_agentstream_acp_literal(b, ",\"rawOutput\":{");
-        ngx_http_agentstream_tr_member(b, st, "\"error\":", "error", "\"\"");
-        ngx_http_agentstream_tr_member(b, st, ",\"metadata\":", "metadata",
-                                       NULL);
+        ngx_http_agentstream_translate_tool_state_member(b, st, "\"error\":",
+                                                         "error", "\"\"");
+        ngx_http_agentstream_translate_tool_state_member(b, st,
+                                                         ",\"metadata\":",
+                                                         "metadata", NULL);
         ngx_http_agentstream_acp_literal(b, "}");
         break;
 
@@ -195,9 +202,9 @@ ngx_http_agentstream_tr_raw_output(ngx_http_agentstream_acp_buf_t *b,
 /* a member of the state as it is; absent: dflt, or with NULL nothing */
 
 static void
-ngx_http_agentstream_tr_member(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st, const char *key, const char *name,
-    const char *dflt)
+ngx_http_agentstream_translate_tool_state_member(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    const char *key, const char *name, const char *dflt)
 {
     ngx_str_t   raw;
     ngx_uint_t  v;
@@ -223,8 +230,8 @@ ngx_http_agentstream_tr_member(ngx_http_agentstream_acp_buf_t *b,
 
 
 static void
-ngx_http_agentstream_tr_content(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st)
+ngx_http_agentstream_translate_tool_state_content(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
 {
     size_t     len;
     ngx_str_t  text;
@@ -258,8 +265,8 @@ ngx_http_agentstream_tr_content(ngx_http_agentstream_acp_buf_t *b,
     }
 
     if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
-        ngx_http_agentstream_tr_diff(b, st);
-        ngx_http_agentstream_tr_images(b, st);
+        ngx_http_agentstream_translate_tool_state_diff(b, st);
+        ngx_http_agentstream_translate_tool_state_images(b, st);
     }
 
     if (b->failed) {
@@ -280,8 +287,8 @@ ngx_http_agentstream_tr_content(ngx_http_agentstream_acp_buf_t *b,
 
 
 static void
-ngx_http_agentstream_tr_diff(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st)
+ngx_http_agentstream_translate_tool_state_diff(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
 {
     ngx_str_t   path, old, new;
     ngx_uint_t  v;
@@ -327,8 +334,8 @@ ngx_http_agentstream_tr_diff(ngx_http_agentstream_acp_buf_t *b,
 /* pictures come as "data:image/png;base64,..." */
 
 static void
-ngx_http_agentstream_tr_images(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st)
+ngx_http_agentstream_translate_tool_state_images(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
 {
     u_char      *p;
     ngx_str_t    mime, url;
@@ -379,13 +386,13 @@ ngx_http_agentstream_tr_images(ngx_http_agentstream_acp_buf_t *b,
 
 
 static void
-ngx_http_agentstream_tr_locations(ngx_http_agentstream_acp_buf_t *b,
-    ngx_http_agentstream_tr_state_t *st)
+ngx_http_agentstream_translate_tool_state_locations(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
 {
     ngx_str_t                        path;
     ngx_http_agentstream_tr_tool_t  *tool;
 
-    tool = ngx_http_agentstream_tr_find_tool(&st->tool.name);
+    tool = ngx_http_agentstream_translate_tool_state_find(&st->tool.name);
 
     if (!tool->finder
         && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED)

@@ -17,11 +17,16 @@ is(opened(), 0, 'no stream before the first turn');
 
 # a stream that stays open and says nothing: it takes a while to find out
 
-my ($deaf, $here, $there) = map { $t->session() } 1 .. 3;
+my ($deaf, $here, $there, $near) = map { $t->session() } 1 .. 4;
 $t->control('config', { mute => '/workspace/mute', sessions => {
-    $deaf => '/workspace/mute', $there => '/workspace/o ther&é' } });
+    $deaf => '/workspace/mute', $here => '/workspace/long',
+    $there => '/workspace/o ther&é' } });
 my $silent = $t->send_message($deaf, 'text:5:24:5');
-$t->wait([$silent], until => sub { $_[0]->packets() > 0 });
+
+# one that is simply long
+
+my $long = $t->send_message($here, 'text:4:24:3000');
+$t->wait([$silent, $long], until => sub { $_[0]->packets() > 0 });
 
 # shared
 
@@ -30,14 +35,14 @@ $t->wait(\@clients);
 is(scalar(grep { check_turn($_, 'shared', quiet => 1) } @clients), 5,
    'five turns');
 check_turn($t->turn($t->session(), 'text:3:10:0'), 'one more');
-is(opened(), 2, 'one stream for all of them');
+is(opened(), 3, 'one stream for all of them');
 
 # one for each directory, and no events of the other
 
-@clients = map { $t->send_message($_, 'text:5:20:20') } $here, $there;
+@clients = map { $t->send_message($_, 'text:5:20:20') } $near, $there;
 $t->wait(\@clients);
 check_turn($_, 'in two directories') for @clients;
-is(opened(), 3, 'a second stream for another directory');
+is(opened(), 4, 'a second stream for another directory');
 is((map { $_->{url} } grep { $_->{url} =~ /^\/event/ }
     @{ $t->control('log') })[-1],
    '/event?directory=%2Fworkspace%2Fo%20ther%26%C3%A9',
@@ -52,16 +57,23 @@ is(opened(), $before + 1, 'and opened again');
 
 # broken in mid-turn: at its end, by a reset, and for a while
 
-for my $how ({}, { reset => JSON::PP::true() }) {
-    my $name = $how->{reset} ? 'reset' : 'end';
-    broken($name, $how, []);
-    broken("$name, then errors", $how,
-           [{ url => '^/event', status => 500, body => '{}', times => 2 }]);
-    broken("$name, then nothing", $how,
-           [{ url => '^/event', drop => JSON::PP::true(), times => 2 }]);
+for my $reset (JSON::PP::false(), JSON::PP::true()) {
+    my $name = $reset ? 'reset' : 'end';
+    my %event = (url => '^/event.*demo$', times => 2);
+
+    broken($name, $reset);
+    broken("$name, then errors", $reset,
+           { %event, status => 500, body => '{}' });
+    broken("$name, then nothing", $reset,
+           { %event, drop => JSON::PP::true() });
 }
 
-# found out
+# the others
+
+ok($t->wait([$long], timeout => 20), 'a long turn ends');
+check_turn($long, 'a long turn');
+is(scalar(grep { /directory=%2Fworkspace%2Flong/ && /^GET \/event/ }
+          $t->upstream()), 1, 'a long turn: its stream was never cut');
 
 ok($t->wait([$silent], timeout => 45), 'a silent stream is given up');
 check_turn($silent, 'silence');
@@ -88,13 +100,13 @@ sub subscribers {
 
 
 sub broken {
-    my ($name, $how, $rules) = @_;
+    my ($name, $reset, @rules) = @_;
     my $s = $t->session();
     my $c = $t->send_message($s, 'text:40:24:25');
 
     $t->wait([$c], until => sub { $_[0]->packets() > 10 });
-    $t->control('config', { rules => $rules });
-    $t->control('close', $how);
+    $t->control('config', { rules => \@rules });
+    $t->control('close', { directory => '/workspace/demo', reset => $reset });
     ok($t->wait([$c], timeout => 20), "$name: the turn ends");
     $t->control('config', { rules => [] });
 

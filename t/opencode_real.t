@@ -31,7 +31,7 @@ play('edit', qq(!call read {"filePath":"$dir/README.md"}), '!next',
      qq(!call edit {"filePath":"$dir/README.md","oldString":"Demo",)
      . '"newString":"Ďemo \"x\" 😀"}', '!next', '!say "Edited."');
 
-play('a failing tool', '!call read {"filePath":"/no/such/file"}', '!next',
+play('a failing tool', qq(!call read {"filePath":"$dir/missing"}), '!next',
      '!say "It is not there."');
 
 play('characters', '!split 1',

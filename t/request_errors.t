@@ -22,7 +22,7 @@ BEGIN {
     $t = AgentStream->new(nginx => 0);
 
     $ENV{TEST_NGINX_SERVROOT} = "$t->{dir}/servroot";
-    $ENV{TEST_NGINX_LOAD_MODULES} = AgentStream::module();
+    $ENV{TEST_NGINX_LOAD_MODULES} = AgentStream->module();
     $ENV{TEST_NGINX_FORCE_RESTART_ON_TEST} = 0;
     $ENV{TEST_NGINX_TIMEOUT} = scaled(5);
     ($ENV{TEST_NGINX_PORT}, $ENV{TEST_NGINX_CLOSED_PORT}) = free_ports(2);
@@ -178,12 +178,13 @@ GET /sessions/ses_1/send-message
 --- response_headers_like
 Allow: POST
 
-=== wrong method that nginx itself knows little of
+=== wrong method, with a body
 --- request
-PATCH /sessions/ses_1
---- packet: 405
+PUT /sessions/ses_1/send-message
+{"content":"hi"}
+--- packet: 405 sse
 --- response_headers_like
-Allow: .*GET.*
+Allow: POST
 
 === wrong content type
 --- send: {"content":"hi"}
@@ -229,7 +230,7 @@ POST /sessions/ses_..a/send-message
 
 === an id with an encoded slash
 --- request
-POST /sessions/ses_1%2f..%2f..%2fsession/send-message
+POST /sessions/ses_1%2fmessage/send-message
 {"content":"hi"}
 --- packet: 40[04]
 

@@ -104,6 +104,7 @@ class Subscriber {
     }
 
     end() {
+        subscribers.delete(this);
         this.ending = () => this.res.end();
 
         if (!this.timer) {

@@ -123,29 +123,31 @@ sub wait {
                grep { $_->{fh} && !$_->finished() } @$clients;
     my $select = IO::Select->new(map { $_->{fh} } values %open);
 
-    for my $fd (keys %open) {
-        next unless $args{until} && $args{until}->($open{$fd});
-        $select->remove($fd);
-        delete $open{$fd};
-    }
+    my @check = keys %open;
 
     while (%open) {
+        my @done = grep {
+            $open{$_}->finished() || $args{until} && $args{until}->($open{$_})
+        } @check;
+
+        for my $fd (@done) {
+            my $client = delete $open{$fd};
+
+            $select->remove($fd);
+            $client->close() if $client->{eof};
+        }
+
+        # `until` may be about another client
+        if (@done) {
+            @check = keys %open;
+            next;
+        }
+
         my $left = $end - time();
         return 0 if $left <= 0;
 
-        for my $fh ($select->can_read($left)) {
-            my $fd = fileno($fh);
-            my $client = $open{$fd};
-
-            $client->read();
-
-            if ($client->finished() || $args{until} && $args{until}->($client))
-            {
-                $select->remove($fd);
-                delete $open{$fd};
-                $client->close() if $client->finished() && $client->{eof};
-            }
-        }
+        @check = map { fileno $_ } $select->can_read($left);
+        $open{$_}->read() for @check;
     }
 
     return 1;

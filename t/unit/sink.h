@@ -1,0 +1,271 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * A translator with a sink in memory, for translate.c and translate_rules.c:
+ * each packet is checked to be one line of valid JSON that fits what was
+ * reserved for it, and is kept without its timestamp.
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_SINK_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_SINK_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include <cjson/cJSON.h>
+
+#include "ngx_http_agentstream_json.h"
+#include "ngx_http_agentstream_opencode.h"
+#include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_translate.h"
+#include "tap.h"
+
+
+#define TIMESTAMP  "2026-01-22T00:11:51.712Z"
+
+
+extern ngx_log_t  ngx_unit_log;
+
+
+typedef struct {
+    ngx_pool_t                             *pool;
+    ngx_http_agentstream_translate_t       *tr;
+    ngx_http_agentstream_translate_conf_t   conf;
+    ngx_http_agentstream_json_t             json;
+
+    cJSON                                  *packets;
+    ngx_uint_t                              part[4096];   /* by seq - 1 */
+    size_t                                  bytes;
+    uint64_t                                seq;
+
+    u_char                                 *reserved;
+    size_t                                  size;
+
+    cJSON                                  *children;
+    cJSON                                  *resolves;
+    ngx_int_t                               waiting;
+    ngx_uint_t                              invalid;
+    ngx_uint_t                              full;         /* reserve fails */
+} fixture_t;
+
+
+static u_char *
+sink_reserve(void *ctx, size_t size)
+{
+    fixture_t *f = ctx;
+
+    free(f->reserved);
+    f->reserved = NULL;
+
+    if (f->full) {
+        return NULL;
+    }
+
+    f->size = size;
+    f->reserved = malloc(size);
+
+    return f->reserved;
+}
+
+
+static uint64_t
+sink_commit(void *ctx, u_char *last, ngx_uint_t part)
+{
+    fixture_t *f = ctx;
+
+    size_t                        len;
+    cJSON                        *packet, *timestamp;
+    ngx_http_agentstream_json_t   json;
+
+    len = last - f->reserved;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    if (len > f->size
+        || ngx_http_agentstream_json_parse(&json, f->reserved, len) != NGX_OK
+        || memchr(f->reserved, LF, len) != NULL
+        || memchr(f->reserved, CR, len) != NULL)
+    {
+        tap_diag("invalid packet: %.*s", (int) len, (char *) f->reserved);
+        f->invalid++;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    packet = cJSON_ParseWithLength((char *) f->reserved, len);
+
+    timestamp = cJSON_DetachItemFromObjectCaseSensitive(packet, "timestamp");
+
+    if (!cJSON_IsString(timestamp)
+        || strcmp(timestamp->valuestring, TIMESTAMP) != 0)
+    {
+        tap_diag("bad timestamp: %.*s", (int) len, (char *) f->reserved);
+        f->invalid++;
+    }
+
+    cJSON_Delete(timestamp);
+    cJSON_AddItemToArray(f->packets, packet);
+
+    f->part[f->seq % 4096] = part;
+    f->bytes += len;
+
+    free(f->reserved);
+    f->reserved = NULL;
+
+    return ++f->seq;
+}
+
+
+static ngx_int_t
+sink_child(void *ctx, ngx_str_t *session)
+{
+    fixture_t *f = ctx;
+
+    char  id[128];
+
+    snprintf(id, sizeof(id), "%.*s", (int) session->len,
+             (char *) session->data);
+    cJSON_AddItemToArray(f->children, cJSON_CreateString(id));
+
+    return NGX_OK;
+}
+
+
+static void
+sink_resolve(void *ctx, ngx_str_t *session, ngx_str_t *message)
+{
+    fixture_t *f = ctx;
+
+    char  id[256];
+
+    snprintf(id, sizeof(id), "%.*s %.*s", (int) session->len,
+             (char *) session->data, (int) message->len,
+             (char *) message->data);
+    cJSON_AddItemToArray(f->resolves, cJSON_CreateString(id));
+}
+
+
+static void
+sink_waiting(void *ctx, ngx_str_t *id, ngx_uint_t permission,
+    ngx_uint_t waits)
+{
+    fixture_t *f = ctx;
+
+    f->waiting += waits ? 1 : -1;
+}
+
+
+static ngx_http_agentstream_translate_sink_t  sink = {
+    sink_reserve,
+    sink_commit,
+    sink_child,
+    sink_resolve,
+    sink_waiting
+};
+
+
+static void
+setup(fixture_t *f, const char *session, const char *turn)
+{
+    ngx_str_t  s, t;
+
+    s = tap_str(session);
+    t = tap_str(turn);
+
+    f->pool = ngx_create_pool(1024, &ngx_unit_log);
+    f->packets = cJSON_CreateArray();
+    f->children = cJSON_CreateArray();
+    f->resolves = cJSON_CreateArray();
+
+    f->tr = ngx_http_agentstream_translate_create(f->pool, &f->conf, &sink, f,
+                                                  &s, &t);
+    if (f->tr == NULL) {
+        abort();
+    }
+
+    ngx_http_agentstream_translate_time(f->tr, (u_char *) TIMESTAMP, 0);
+}
+
+
+static void
+teardown(fixture_t *f)
+{
+    ngx_http_agentstream_translate_destroy(f->tr);
+    ngx_http_agentstream_json_destroy(&f->json);
+    ngx_destroy_pool(f->pool);
+
+    cJSON_Delete(f->packets);
+    cJSON_Delete(f->children);
+    cJSON_Delete(f->resolves);
+    free(f->reserved);
+
+    ngx_memzero(f, sizeof(fixture_t));
+}
+
+
+/* the bytes are in an allocation of their own, gone when it returns */
+
+static ngx_int_t
+feed(fixture_t *f, ngx_str_t *data)
+{
+    ngx_int_t                     rc;
+    ngx_str_t                     copy;
+    ngx_http_agentstream_event_t  ev;
+
+    copy.len = data->len;
+    copy.data = tap_copy(data->data, data->len);
+
+    rc = ngx_http_agentstream_opencode_parse(&copy, &f->json, &ev);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_translate_event(f->tr, &ev);
+    }
+
+    free(copy.data);
+
+    return rc;
+}
+
+
+/* "full" or "part" of the REST answer that a messages.json holds */
+
+static ngx_int_t
+feed_messages(fixture_t *f, const char *session, const char *messages)
+{
+    char       *copy;
+    ngx_int_t   rc;
+    ngx_str_t   id;
+
+    id = tap_str(session);
+    copy = tap_copy(messages, strlen(messages));
+
+    rc = ngx_http_agentstream_json_parse(&f->json, (u_char *) copy,
+                                         strlen(messages));
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_translate_messages(f->tr, &id, &f->json, 0);
+    }
+
+    free(copy);
+
+    return rc;
+}
+
+
+static const char *
+packet_type(cJSON *packet)
+{
+    cJSON  *type;
+
+    type = cJSON_GetObjectItemCaseSensitive(packet, "type");
+
+    return cJSON_IsString(type) ? type->valuestring : "";
+}
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_SINK_H_INCLUDED_ */
