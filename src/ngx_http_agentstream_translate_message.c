@@ -294,7 +294,9 @@ ngx_http_agentstream_translate_message_begin(
     m->open = 1;
     tr->state.nopen++;
 
-    if (s->last == NULL || m->created >= s->last->created) {
+    if (s->last == NULL || m->created == 0
+        || m->created >= s->last->created)
+    {
         s->last = m;
     }
 

@@ -66,6 +66,7 @@ ngx_http_agentstream_turn_skipped(void *data)
     if (turn->phase == ngx_http_agentstream_turn_running) {
         ngx_http_agentstream_translate_gap(turn->translate);
 
+        turn->lost = 1;
         turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
         ngx_http_agentstream_turn_schedule(turn);
     }
@@ -89,6 +90,7 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
     {
         ngx_http_agentstream_translate_gap(turn->translate);
 
+        turn->lost = 1;
         turn->poll = NGX_HTTP_AGENTSTREAM_TURN_POLL;
         turn->poll_at = ngx_current_msec + turn->poll;
         ngx_http_agentstream_turn_schedule(turn);
@@ -171,7 +173,9 @@ ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_turn_clock(turn);
 
-    if (ngx_http_agentstream_reconcile_start(&turn->reconcile) != NGX_OK) {
+    if (ngx_http_agentstream_reconcile_start(&turn->reconcile, turn->lost)
+        != NGX_OK)
+    {
         ngx_http_agentstream_turn_again(turn, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 }
@@ -196,6 +200,8 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
     }
 
     state = ngx_http_agentstream_translate_state(turn->translate);
+
+    turn->lost = turn->broken;
 
     if (busy) {
         turn->tries = 0;

@@ -86,6 +86,9 @@ typedef struct {
     unsigned                             terminal:1;   /* the last packet is
                                                           being made */
     unsigned                             broken:1;     /* no event stream */
+    unsigned                             lost:1;       /* events were missed
+                                                          and not yet made up
+                                                          for */
     unsigned                             settling:1;   /* idle was said */
 } ngx_http_agentstream_turn_t;
 
