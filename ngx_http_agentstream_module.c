@@ -60,6 +60,21 @@ static ngx_conf_enum_t  ngx_http_agentstream_packets[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_agentstream_busy[] = {
+    { ngx_string("reject"), NGX_HTTP_AGENTSTREAM_BUSY_REJECT },
+    { ngx_string("queue"), NGX_HTTP_AGENTSTREAM_BUSY_QUEUE },
+    { ngx_string("attach"), NGX_HTTP_AGENTSTREAM_BUSY_ATTACH },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_agentstream_on_disconnect[] = {
+    { ngx_string("continue"), NGX_HTTP_AGENTSTREAM_CONTINUE },
+    { ngx_string("abort"), NGX_HTTP_AGENTSTREAM_ABORT_TURN },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_num_bounds_t  ngx_http_agentstream_positive = {
     ngx_conf_check_num_bounds, 1, -1
 };
@@ -115,6 +130,27 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_agentstream_loc_conf_t, turn_timeout),
       NULL },
+
+    { ngx_string("agentstream_detach_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, detach_timeout),
+      NULL },
+
+    { ngx_string("agentstream_busy"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, busy),
+      &ngx_http_agentstream_busy },
+
+    { ngx_string("agentstream_on_disconnect"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, on_disconnect),
+      &ngx_http_agentstream_on_disconnect },
 
     { ngx_string("agentstream_tool_throttle"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -347,7 +383,10 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->idle_timeout = NGX_CONF_UNSET_MSEC;
     conf->turn_timeout = NGX_CONF_UNSET_MSEC;
+    conf->detach_timeout = NGX_CONF_UNSET_MSEC;
     conf->tool_throttle = NGX_CONF_UNSET_MSEC;
+    conf->busy = NGX_CONF_UNSET_UINT;
+    conf->on_disconnect = NGX_CONF_UNSET_UINT;
     conf->tool_kinds = NGX_CONF_UNSET_UINT;
     conf->packets = NGX_CONF_UNSET_UINT;
     conf->max_steps = NGX_CONF_UNSET;
@@ -371,6 +410,11 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 60000);
     ngx_conf_merge_msec_value(conf->idle_timeout, prev->idle_timeout, 300000);
     ngx_conf_merge_msec_value(conf->turn_timeout, prev->turn_timeout, 3600000);
+    ngx_conf_merge_msec_value(conf->detach_timeout, prev->detach_timeout, 0);
+    ngx_conf_merge_uint_value(conf->busy, prev->busy,
+                              NGX_HTTP_AGENTSTREAM_BUSY_REJECT);
+    ngx_conf_merge_uint_value(conf->on_disconnect, prev->on_disconnect,
+                              NGX_HTTP_AGENTSTREAM_CONTINUE);
     ngx_conf_merge_msec_value(conf->tool_throttle, prev->tool_throttle, 200);
     ngx_conf_merge_uint_value(conf->tool_kinds, prev->tool_kinds,
                               NGX_HTTP_AGENTSTREAM_KINDS_SEED);

@@ -133,6 +133,10 @@ ngx_uint_t ngx_http_agentstream_translate_settled(
 ngx_int_t ngx_http_agentstream_translate_start(
     ngx_http_agentstream_translate_t *tr);
 
+/* "stream_reset": what the client has of the turn so far is void */
+ngx_int_t ngx_http_agentstream_translate_reset(
+    ngx_http_agentstream_translate_t *tr, const char *reason);
+
 /* ev was parsed and is of the turn's root session or one of its children, or
    a session.created whose parent is */
 ngx_int_t ngx_http_agentstream_translate_event(

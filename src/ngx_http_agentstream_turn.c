@@ -17,8 +17,16 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+/* how often the zone is looked through for turns to forget */
+#define NGX_HTTP_AGENTSTREAM_TURN_EXPIRE  5000
+
+/* how often it is asked whether anybody still watches */
+#define NGX_HTTP_AGENTSTREAM_TURN_DETACH  500
+
+
 typedef struct ngx_http_agentstream_turns_s {
     ngx_queue_t                          turns;
+    ngx_event_t                          expire;
     ngx_uint_t                           counter;
     uint64_t                             msec;
     time_t                               sec;          /* of timestamp */
@@ -31,7 +39,11 @@ typedef struct ngx_http_agentstream_turns_s {
 static ngx_http_agentstream_turn_t *ngx_http_agentstream_turn_alloc(
     ngx_http_agentstream_turn_args_t *args);
 static ngx_int_t ngx_http_agentstream_turn_register(
-    ngx_http_agentstream_turn_t *turn, ngx_str_t *running);
+    ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *other);
+static ngx_uint_t ngx_http_agentstream_turn_deserted(
+    ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn);
@@ -50,6 +62,13 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
     }
 
     ngx_queue_init(&turns->turns);
+
+    turns->expire.handler = ngx_http_agentstream_turn_expire_handler;
+    turns->expire.data = turns;
+    turns->expire.log = cycle->log;
+    turns->expire.cancelable = 1;
+
+    ngx_add_timer(&turns->expire, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
 
     ngx_http_agentstream_worker->turns = turns;
 
@@ -110,7 +129,7 @@ ngx_http_agentstream_turn_timestamp(void)
 
 ngx_int_t
 ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
-    ngx_str_t *running)
+    ngx_str_t *other)
 {
     ngx_int_t                      rc;
     ngx_http_agentstream_turn_t   *turn;
@@ -123,7 +142,7 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_turn_register(turn, running);
+    rc = ngx_http_agentstream_turn_register(turn, args, other);
 
     if (rc != NGX_OK) {
         ngx_http_agentstream_translate_destroy(turn->translate);
@@ -133,9 +152,14 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
 
     ngx_queue_insert_tail(&turns->turns, &turn->queue);
 
+    turn->announce = 1;
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+
     turn->started_at = ngx_current_msec;
     turn->heard_at = ngx_current_msec;
     turn->beat_at = ngx_current_msec;
+    turn->seen_at = ngx_current_msec;
+    turn->watched_at = ngx_current_msec;
 
     ngx_http_agentstream_turn_schedule(turn);
     ngx_http_agentstream_turn_resolve(turn);
@@ -241,7 +265,7 @@ failed:
 
 static ngx_int_t
 ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
-    ngx_str_t *running)
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *other)
 {
     ngx_int_t                     rc;
     ngx_str_t                     key;
@@ -257,16 +281,19 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
         return NGX_ERROR;
     }
 
+    other->len = 0;
+
     ngx_http_agentstream_zone_lock(zone);
 
-    rc = ngx_http_agentstream_zone_create_locked(zone, &key, &turn->id, &node);
-
+    rc = ngx_http_agentstream_zone_create_locked(zone, &key, &turn->id,
+                                                 &args->request_id,
+                                                 args->ticket, &node);
     if (rc == NGX_OK) {
         turn->node = node;
 
-    } else if (rc == NGX_BUSY && running) {
-        running->len = node->id_len;
-        ngx_memcpy(running->data, node->id, node->id_len);
+    } else if (rc != NGX_ERROR && node) {
+        other->len = node->id_len;
+        ngx_memcpy(other->data, node->id, node->id_len);
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -445,15 +472,22 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
 static void
 ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                      i;
-    ngx_http_agentstream_zone_t    *zone;
-    ngx_http_agentstream_route_t  **routes;
+    ngx_uint_t                                i;
+    ngx_http_agentstream_zone_t              *zone;
+    ngx_http_agentstream_route_t            **routes;
+    ngx_http_agentstream_translate_state_t   *state;
 
     zone = ngx_http_agentstream_worker->zone;
 
     turn->phase = ngx_http_agentstream_turn_finished;
 
     ngx_http_agentstream_zone_lock(zone);
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    ngx_memcpy(turn->node->stop_reason, state->stop_reason.data,
+               ngx_min(state->stop_reason.len,
+                       sizeof(turn->node->stop_reason) - 1));
 
     ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
     ngx_http_agentstream_zone_finish_locked(zone, turn->node);
@@ -499,10 +533,17 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
 
     if (turn->phase != ngx_http_agentstream_turn_finished) {
         ngx_http_agentstream_notify_wake(&turn->id, turn->node->watchers);
+
+        if (turn->announce) {
+            turn->announce = 0;
+            ngx_http_agentstream_notify_announce(&turn->session);
+        }
+
         return;
     }
 
     ngx_http_agentstream_notify_wake(&turn->id, turn->watchers);
+    ngx_http_agentstream_notify_announce(&turn->session);
 
     ngx_http_agentstream_translate_destroy(turn->translate);
     ngx_destroy_pool(turn->pool);
@@ -532,6 +573,15 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
                                 "Nothing was heard of the turn for "
                                 "agentstream_idle_timeout");
+        return;
+    }
+
+    if (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN
+        && ngx_http_agentstream_turn_deserted(turn))
+    {
+        ngx_http_agentstream_turn_abort(turn,
+                                        NGX_HTTP_CLIENT_CLOSED_REQUEST,
+                                        "All clients left");
         return;
     }
 
@@ -565,6 +615,50 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 }
 
 
+/* whether nobody has watched for agentstream_detach_timeout */
+
+static ngx_uint_t
+ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                    watched;
+    ngx_http_agentstream_zone_t  *zone;
+
+    if (ngx_current_msec - turn->watched_at < NGX_HTTP_AGENTSTREAM_TURN_DETACH)
+    {
+        return 0;
+    }
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    watched = ngx_http_agentstream_zone_watched_locked(turn->node);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    turn->watched_at = ngx_current_msec;
+
+    if (watched) {
+        turn->seen_at = ngx_current_msec;
+    }
+
+    return ngx_current_msec - turn->seen_at > turn->conf->detach_timeout;
+}
+
+
+static void
+ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_expire_locked(zone);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
+}
+
+
 /* the timer is set to the nearest of the turn's clocks, and is not touched by
    an event that only moves one of them away */
 
@@ -572,7 +666,7 @@ void
 ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
 {
     ngx_uint_t                        i;
-    ngx_msec_t                        now, at, due[6];
+    ngx_msec_t                        now, at, due[7];
     ngx_msec_int_t                    left, nearest;
     ngx_http_agentstream_loc_conf_t  *conf;
 
@@ -592,10 +686,12 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     due[3] = turn->settle_at;
     due[4] = turn->flush_at;
     due[5] = turn->poll_at;
+    due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
+             ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
 
     nearest = due[0] - now;
 
-    for (i = 1; i < 6; i++) {
+    for (i = 1; i < 7; i++) {
         if (due[i]) {
             left = due[i] - now;
             nearest = ngx_min(nearest, left);

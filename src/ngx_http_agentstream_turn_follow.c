@@ -160,7 +160,7 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         turn->settle_at = 0;
     }
 
-    if (state->user_seen && !turn->broken && turn->tries == 0) {
+    if (state->user_seen && !turn->lost && turn->tries == 0) {
         turn->poll_at = 0;
     }
 

@@ -74,6 +74,8 @@ typedef struct {
     ngx_msec_t                           settle_at;
     ngx_msec_t                           flush_at;
     ngx_msec_t                           poll_at;
+    ngx_msec_t                           seen_at;      /* by a client */
+    ngx_msec_t                           watched_at;   /* asked for clients */
 
     ngx_msec_t                           poll;         /* current interval */
     ngx_uint_t                           tries;
@@ -89,6 +91,7 @@ typedef struct {
     unsigned                             lost:1;       /* events were missed
                                                           and not yet made up
                                                           for */
+    unsigned                             announce:1;   /* it began */
     unsigned                             settling:1;   /* idle was said */
 } ngx_http_agentstream_turn_t;
 

@@ -22,8 +22,6 @@
 
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
-static ngx_int_t ngx_http_agentstream_turn_directory(
-    ngx_http_agentstream_turn_t *turn, ngx_str_t *body);
 static void ngx_http_agentstream_turn_prompt(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
@@ -83,7 +81,9 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
-    rc = ngx_http_agentstream_turn_directory(turn, &call->body);
+    rc = ngx_http_agentstream_opencode_directory(turn->pool, &call->body,
+                                                 &turn->session,
+                                                 &turn->directory);
 
     if (rc != NGX_OK) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
@@ -114,51 +114,6 @@ ngx_http_agentstream_turn_resolve_done(void *data,
     }
 
     ngx_http_agentstream_hub_route(&turn->sub, *route, &turn->session);
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_turn_directory(ngx_http_agentstream_turn_t *turn,
-    ngx_str_t *body)
-{
-    ngx_int_t                    rc;
-    ngx_str_t                    directory, id;
-    ngx_http_agentstream_json_t  json;
-
-    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
-
-    rc = ngx_http_agentstream_json_parse(&json, body->data, body->len);
-
-    if (rc == NGX_OK) {
-        id = ngx_http_agentstream_json_string(&json,
-                             ngx_http_agentstream_json_get(&json, 0, "id"));
-        directory = ngx_http_agentstream_json_string(&json,
-                       ngx_http_agentstream_json_get(&json, 0, "directory"));
-
-        if (directory.len == 0
-            || id.len != turn->session.len
-            || ngx_memcmp(id.data, turn->session.data, id.len) != 0)
-        {
-            rc = NGX_DECLINED;
-        }
-    }
-
-    if (rc == NGX_OK) {
-        turn->directory.data = ngx_pnalloc(turn->pool, directory.len);
-
-        if (turn->directory.data) {
-            turn->directory.len = ngx_http_agentstream_json_decode(
-                                             turn->directory.data, &directory)
-                                  - turn->directory.data;
-
-        } else {
-            rc = NGX_ERROR;
-        }
-    }
-
-    ngx_http_agentstream_json_destroy(&json);
-
-    return rc;
 }
 
 

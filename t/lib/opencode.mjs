@@ -16,8 +16,9 @@
 //     POST /_test/reset   forgets configuration, log, state; closes streams
 //
 // A RULE is {method?, url: REGEX, times?} and one or more of: status, body,
-// type; delay (ms); hang; drop (close without answer); raw (bytes instead of
-// an HTTP answer); cut (bytes of body after which the connection is reset).
+// type; delay (ms, then the answer of that time); late (ms, with the answer of
+// now); hang; drop (close without answer); raw (bytes instead of an HTTP
+// answer); cut (bytes of body after which the connection is reset).
 
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -414,12 +415,13 @@ async function serve(req, res) {
     const url = new URL(req.url, 'http://test');
     const body = (await collect(req)).toString();
     const json = parse(body);
+    let rule;
 
     if (!url.pathname.startsWith('/_test/')) {
         log.push({ method: req.method, url: req.url, headers: req.headers,
                    body, json, time: Date.now() / 1000 });
 
-        const rule = (config.rules ?? []).find((r) => r.times !== 0
+        rule = (config.rules ?? []).find((r) => r.times !== 0
             && (r.method ?? req.method) === req.method
             && new RegExp(r.url).test(req.url));
 
@@ -429,6 +431,10 @@ async function serve(req, res) {
     }
 
     const [status, answer, type] = route(req.method, url, json, res);
+
+    if (rule?.late) {
+        await sleep(rule.late);
+    }
 
     if (status) {
         reply(res, status, answer, type);

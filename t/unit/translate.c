@@ -27,6 +27,8 @@
 #define CAPTURES  "t/data/captures"
 #define EXPECTED  "t/data/expected"
 
+#define CHAOS     10
+
 
 typedef struct {
     fixture_t   f;
@@ -36,6 +38,9 @@ typedef struct {
     unsigned    core:1;
     unsigned    stored:1;       /* no events at all */
     unsigned    gap:1;          /* twelve events are lost after the 20th */
+    unsigned    chaos:1;        /* events lost, repeated and swapped */
+    ngx_uint_t  seed;
+    ngx_str_t   swapped;        /* the event that comes after the next */
     unsigned    ended:1;
     ngx_uint_t  n;
 } replay_t;
@@ -58,6 +63,46 @@ read_json(const char *name, const char *suffix)
 }
 
 
+static ngx_uint_t
+chance(replay_t *r, ngx_uint_t percent)
+{
+    r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
+
+    return (r->seed >> 33) % 100 < percent;
+}
+
+
+static ngx_int_t
+replay_chaos(replay_t *r, ngx_str_t *data)
+{
+    ngx_int_t  rc;
+
+    if (chance(r, 15)) {
+        return NGX_OK;
+    }
+
+    if (r->swapped.data == NULL && chance(r, 20)) {
+        r->swapped.data = tap_copy(data->data, data->len);
+        r->swapped.len = data->len;
+        return NGX_OK;
+    }
+
+    rc = feed(&r->f, data);
+
+    if (rc == NGX_OK && chance(r, 10)) {
+        rc = feed(&r->f, data);
+    }
+
+    if (rc == NGX_OK && r->swapped.data) {
+        rc = feed(&r->f, &r->swapped);
+        free(r->swapped.data);
+        r->swapped.data = NULL;
+    }
+
+    return rc;
+}
+
+
 static ngx_int_t
 replay_event(void *ctx, ngx_str_t *data)
 {
@@ -69,6 +114,10 @@ replay_event(void *ctx, ngx_str_t *data)
 
     if (r->ended || r->stored) {
         return NGX_OK;
+    }
+
+    if (r->chaos) {
+        return replay_chaos(r, data);
     }
 
     rc = ngx_http_agentstream_opencode_peek(data, &ev);
@@ -205,6 +254,7 @@ replay(replay_t *r, const char *name, const char *session, const char *turn)
 
     ngx_http_agentstream_sse_reset(&sse);
     free(stream.data);
+    free(r->swapped.data);
 
     if (rc != NGX_OK) {
         tap_ok(0, "%s: rc %ld", name, (long) rc);
@@ -436,14 +486,21 @@ check_turn(const char *name, const char *session, int number,
 
     static const char  *modes[] = {
         "whole", "byte by byte", "core", "without deltas",
-        "with deltas lost", "with events lost", "by stored messages"
+        "with deltas lost", "with events lost", "by stored messages",
+        "in chaos"
     };
 
     turn = cJSON_GetObjectItem(expected->child, "turnId");
 
     /* what is stored holds later turns too, and no error without message */
 
-    n = (last && strncmp(name, "unknown-", 8) != 0) ? 7 : 5;
+    n = (last && strncmp(name, "unknown-", 8) != 0) ? 7 + CHAOS : 5;
+
+    /* there the order of a message's parts is the text */
+
+    if (n > 7 && strcmp(name, "text-interleaved") == 0) {
+        n = 7;
+    }
 
     for (mode = 0; mode < n; mode++) {
 
@@ -455,6 +512,8 @@ check_turn(const char *name, const char *session, int number,
         r.lossy = (mode == 4);
         r.gap = (mode == 5);
         r.stored = (mode == 6);
+        r.chaos = (mode > 6);
+        r.seed = mode;
 
         replay(&r, name, session, turn->valuestring);
 
@@ -487,7 +546,7 @@ check_turn(const char *name, const char *session, int number,
         }
 
         snprintf(what, sizeof(what), "%s, turn %d, %s", name, number,
-                 modes[mode]);
+                 modes[ngx_min(mode, 7)]);
 
         same(r.f.packets, copy, what);
 

@@ -353,8 +353,8 @@ test_unknown(void)
     text("prt_1", "msg_a", "one two three four", 1);
     expect("", "and none twice");
 
-    delta("prt_2", "msg_b", "user's");
-    text("prt_2", "msg_b", "user's words", 0);
+    delta("prt_2", "msg_b", "mine");
+    text("prt_2", "msg_b", "mine too", 0);
     user("msg_b", 1002);
     expect("", "what is a user's is not said");
     tap_is(state()->nheld, 0, "nor held");
@@ -790,7 +790,7 @@ test_budget(void)
         tap_ok(f.bytes <= 5 * 40000, "197 states of 40 kB, one every %d ms: "
                "%lu packets, %lu bytes", step, (unsigned long) n,
                (unsigned long) f.bytes);
-        tap_ok(n > 8, "and yet it shows");
+        tap_ok(n >= 8, "and yet it shows");
 
         shown = f.seq;
         finish("end end_turn", "end");
