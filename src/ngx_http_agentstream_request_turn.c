@@ -60,12 +60,12 @@ static void ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
 ngx_int_t
 ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
 {
-    ngx_int_t                          rc;
-    ngx_str_t                          message;
-    ngx_http_request_t                *r;
-    ngx_http_cleanup_t                *cln;
-    ngx_http_agentstream_sender_t     *sender;
-    ngx_http_agentstream_prompt_t      prompt;
+    ngx_int_t                       rc;
+    ngx_str_t                       message;
+    ngx_http_request_t             *r;
+    ngx_http_cleanup_t             *cln;
+    ngx_http_agentstream_sender_t  *sender;
+    ngx_http_agentstream_prompt_t   prompt;
 
     r = req->request;
 
@@ -126,10 +126,10 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
 static ngx_int_t
 ngx_http_agentstream_request_start(ngx_http_agentstream_sender_t *sender)
 {
+    u_char                           id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
     ngx_int_t                        rc;
     ngx_str_t                        other;
     ngx_http_agentstream_request_t  *req;
-    u_char                           id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
 
     req = sender->req;
     other.data = id;
@@ -168,10 +168,10 @@ static ngx_int_t
 ngx_http_agentstream_request_busy(ngx_http_agentstream_sender_t *sender,
     ngx_str_t *turn)
 {
-    ngx_str_t                        details;
-    ngx_http_agentstream_request_t  *req;
     u_char                           buf[sizeof("{\"turnId\":\"\"}")
                                          + NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    ngx_str_t                        details;
+    ngx_http_agentstream_request_t  *req;
 
     req = sender->req;
 
@@ -295,13 +295,13 @@ ngx_http_agentstream_request_sender_cleanup(void *data)
 ngx_int_t
 ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 {
+    u_char                        id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
     uint64_t                      seq, number;
     ngx_str_t                     key, turn, wanted, value;
     ngx_uint_t                    found, over;
     ngx_http_request_t           *r;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
-    u_char                        id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
 
     r = req->request;
     zone = ngx_http_agentstream_worker->zone;
@@ -535,11 +535,10 @@ ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
 ngx_int_t
 ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
 {
-    u_char                       *p;
+    u_char                       *p, buf[512];
     ngx_str_t                     key, body;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
-    u_char                        buf[512];
 
     zone = ngx_http_agentstream_worker->zone;
 

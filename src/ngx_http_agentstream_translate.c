@@ -599,7 +599,36 @@ ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
 
     (void) tr->sink->commit(tr->ctx, p, part);
 
+    tr->origin.len = 0;
+
     return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call)
+{
+    u_char  *p;
+
+    static ngx_str_t  none = ngx_null_string;
+
+    p = ngx_slprintf(tr->mark_buf, tr->mark_buf + sizeof(tr->mark_buf),
+                     "%V %V %V %V", session, message, part ? part : &none,
+                     call ? call : &none);
+
+    /* cut off it would name something else */
+
+    tr->origin.data = tr->mark_buf;
+    tr->origin.len = (p == tr->mark_buf + sizeof(tr->mark_buf))
+                     ? 0 : p - tr->mark_buf;
+}
+
+
+ngx_str_t *
+ngx_http_agentstream_translate_origin(ngx_http_agentstream_translate_t *tr)
+{
+    return &tr->origin;
 }
 
 

@@ -25,7 +25,6 @@
 
 
 typedef struct ngx_http_agentstream_turns_s {
-    ngx_queue_t                          turns;
     ngx_event_t                          expire;
     ngx_uint_t                           counter;
     uint64_t                             msec;
@@ -36,8 +35,6 @@ typedef struct ngx_http_agentstream_turns_s {
 } ngx_http_agentstream_turns_t;
 
 
-static ngx_http_agentstream_turn_t *ngx_http_agentstream_turn_alloc(
-    ngx_http_agentstream_turn_args_t *args);
 static ngx_int_t ngx_http_agentstream_turn_register(
     ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
     ngx_str_t *other);
@@ -60,8 +57,6 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
     if (turns == NULL) {
         return NGX_ERROR;
     }
-
-    ngx_queue_init(&turns->turns);
 
     turns->expire.handler = ngx_http_agentstream_turn_expire_handler;
     turns->expire.data = turns;
@@ -131,11 +126,8 @@ ngx_int_t
 ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
     ngx_str_t *other)
 {
-    ngx_int_t                      rc;
-    ngx_http_agentstream_turn_t   *turn;
-    ngx_http_agentstream_turns_t  *turns;
-
-    turns = ngx_http_agentstream_worker->turns;
+    ngx_int_t                     rc;
+    ngx_http_agentstream_turn_t  *turn;
 
     turn = ngx_http_agentstream_turn_alloc(args);
     if (turn == NULL) {
@@ -150,11 +142,18 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
         return rc;
     }
 
-    ngx_queue_insert_tail(&turns->turns, &turn->queue);
-
     turn->announce = 1;
     ngx_post_event(&turn->wake, &ngx_posted_events);
 
+    ngx_http_agentstream_turn_begin(turn);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
+{
     turn->started_at = ngx_current_msec;
     turn->heard_at = ngx_current_msec;
     turn->beat_at = ngx_current_msec;
@@ -163,18 +162,14 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
 
     ngx_http_agentstream_turn_schedule(turn);
     ngx_http_agentstream_turn_resolve(turn);
-
-    return NGX_OK;
 }
 
 
-static ngx_http_agentstream_turn_t *
+ngx_http_agentstream_turn_t *
 ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
 {
-    ngx_str_t                              **root;
-    ngx_pool_t                              *pool;
-    ngx_http_agentstream_turn_t             *turn;
-    ngx_http_agentstream_translate_conf_t    tcf;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_turn_t  *turn;
 
     pool = ngx_create_pool(2048, ngx_cycle->log);
     if (pool == NULL) {
@@ -209,12 +204,9 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
         goto failed;
     }
 
-    root = ngx_array_push(&turn->sessions);
-    if (root == NULL) {
+    if (ngx_http_agentstream_turn_child(turn, &turn->session) != NGX_OK) {
         goto failed;
     }
-
-    *root = &turn->session;
 
     ngx_queue_init(&turn->lookups);
 
@@ -232,16 +224,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     turn->sub.broken = ngx_http_agentstream_turn_broken;
     turn->sub.data = turn;
 
-    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
-
-    tcf.tool_throttle = args->conf->tool_throttle;
-    tcf.acp_kinds = (args->conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
-    tcf.core = (args->conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
-
-    turn->translate = ngx_http_agentstream_translate_create(pool, &tcf,
-                                             &ngx_http_agentstream_turn_sink,
-                                             turn, &turn->session, &turn->id);
-    if (turn->translate == NULL) {
+    if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
         goto failed;
     }
 
@@ -249,7 +232,6 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     turn->reconcile.route = &turn->route;
     turn->reconcile.directory = &turn->directory;
     turn->reconcile.sessions = &turn->sessions;
-    turn->reconcile.translate = turn->translate;
     turn->reconcile.handler = ngx_http_agentstream_turn_reconciled;
     turn->reconcile.data = turn;
 
@@ -260,6 +242,30 @@ failed:
     ngx_destroy_pool(pool);
 
     return NULL;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_loc_conf_t        *conf;
+    ngx_http_agentstream_translate_conf_t   tcf;
+
+    conf = turn->conf;
+
+    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
+
+    tcf.tool_throttle = conf->tool_throttle;
+    tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+
+    turn->translate = ngx_http_agentstream_translate_create(turn->pool, &tcf,
+                                              &ngx_http_agentstream_turn_sink,
+                                              turn, &turn->session, &turn->id);
+
+    turn->reconcile.translate = turn->translate;
+
+    return turn->translate ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -515,8 +521,6 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
     if (turn->timer.timer_set) {
         ngx_del_timer(&turn->timer);
     }
-
-    ngx_queue_remove(&turn->queue);
 
     /* its callers may still be on the stack: freed when readers are woken */
 

@@ -22,14 +22,13 @@
 
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_accepted(
     ngx_http_agentstream_turn_t *turn);
-static void ngx_http_agentstream_turn_check_prompt(
-    ngx_http_agentstream_turn_t *turn, ngx_uint_t status);
 static void ngx_http_agentstream_turn_check_done(void *data,
     ngx_http_agentstream_call_t *call);
 
@@ -65,8 +64,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    ngx_int_t                       rc;
-    ngx_http_agentstream_route_t  **route;
+    ngx_int_t  rc;
 
     turn->call = NULL;
 
@@ -96,24 +94,34 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 
     /* contract 4.3: subscribed before the prompt is sent */
 
-    route = ngx_array_push(&turn->routes);
-
-    if (route) {
-        *route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
-    }
-
-    if (route == NULL || *route == NULL
-        || ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
-                                         &turn->directory)
-           != NGX_OK)
+    if (ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
+                                      &turn->directory)
+        != NGX_OK)
     {
-        turn->routes.nelts = 0;
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                        "Out of memory", NULL);
         return;
     }
 
-    ngx_http_agentstream_hub_route(&turn->sub, *route, &turn->session);
+    ngx_http_agentstream_turn_route(turn);
+}
+
+
+/* the events of the session, and of its subagents if there are any yet */
+
+static void
+ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_str_t                     **sessions;
+    ngx_uint_t                      i;
+    ngx_http_agentstream_route_t  **routes;
+
+    routes = turn->routes.elts;
+    sessions = turn->sessions.elts;
+
+    for (i = 0; i < turn->routes.nelts; i++) {
+        ngx_http_agentstream_hub_route(&turn->sub, routes[i], sessions[i]);
+    }
 }
 
 
@@ -125,7 +133,14 @@ ngx_http_agentstream_turn_ready(void *data)
     turn->broken = 0;
 
     if (turn->phase == ngx_http_agentstream_turn_subscribing) {
-        ngx_http_agentstream_turn_prompt(turn);
+
+        if (turn->adopted) {
+            ngx_http_agentstream_turn_resume(turn);
+
+        } else {
+            ngx_http_agentstream_turn_prompt(turn);
+        }
+
         return;
     }
 
@@ -218,7 +233,7 @@ ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn)
 
 /* a prompt must never be sent twice: OpenCode would run it twice */
 
-static void
+void
 ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status)
 {

@@ -18,7 +18,7 @@ use AgentStream::Schema;
 use File::Path qw(make_path);
 use MIME::Base64 qw(encode_base64);
 
-my $t = AgentStream->new(opencode => 'real', timeout => 170, workers => 1,
+my $t = AgentStream->new(opencode => 'real', timeout => 300,
     config => {
         subagent_depth => 3,
         permission => { bash => { '*' => 'allow', map { ("$_ ask*" => 'ask') }
@@ -52,6 +52,10 @@ my $png = pack 'H*', '89504e470d0a1a0a0000000d494844520000000100000001080200000'
     . '44ae426082';
 write_file("$dir/dot.png", $png);
 
+
+# the first prompt in a directory is slow
+
+play($t, { name => 'warm', orders => ['!say "Warm."'], ends => 'end_turn' });
 
 # ---- every built-in tool
 
@@ -107,7 +111,7 @@ wave('text',
       orders => ['!http 503 {"times":1}', '!say "At last."'] },
     { name => 'emoji in halves', orders => ['!split 1', qq(!say "$emoji"),
                                             qq(!think "$emoji")] },
-    { name => '200 kB', seconds => 40,
+    { name => '200 kB',
       orders => ['!split 333', '!repeat 20000 "é✓😀 word\n"'] },
     { name => 'a call id used twice', orders => [
           '!callid call_same', call('glob', { pattern => '*.txt' }), '!next',
@@ -192,39 +196,39 @@ my $other = "$t->{dir}/other";
 make_path($other);
 
 wave('ends',
-    { name => 'abort in text', ends => 'cancelled', seconds => 10,
+    { name => 'abort in text', ends => 'cancelled', after => 8,
       orders => ['!pace 30', '!say "' . 'word ' x 300 . '"'],
       on => { agent_message_chunk => \&abort } },
-    { name => 'abort in a tool', ends => 'cancelled', seconds => 10,
+    { name => 'abort in a tool', ends => 'cancelled', after => 8,
       orders => [call('bash', { command => 'echo go; sleep 30',
                                 description => 'x' })],
       on => { tool_call_progress => sub {
           abort(@_) if $_[0]{status} eq 'in_progress' } } },
-    { name => 'abort while waiting for a retry', seconds => 10,
+    { name => 'abort while waiting for a retry', after => 8,
       ends => 'cancelled|end_turn',
       orders => ['!http 503 {"headers":{"retry-after":"30"}}'],
       on => { session_status => \&abort } },
-    { name => 'abort in a subagent', ends => 'cancelled', seconds => 10,
+    { name => 'abort in a subagent', ends => 'cancelled', after => 8,
       orders => [call('task', { description => 'x', prompt => '!hang',
                                 subagent_type => 'general' })],
       on => { subagent_started => \&abort } },
-    { name => 'unknown agent', ends => 'Agent', seconds => 10,
+    { name => 'unknown agent', ends => 'Agent', seconds => 20,
       body => { content => 'hi', agent => 'nobody' } },
-    { name => 'unknown model', ends => 'Model', seconds => 10,
+    { name => 'unknown model', ends => 'Model', seconds => 20,
       body => { content => 'hi', model => { providerID => 'lab',
                                             modelID => 'none' } } },
-    { name => 'deleted', ends => '(?i).*deleted', seconds => 8, unstored => 1,
-      orders => ['!pace 30', '!say "' . 'word ' x 60 . '"'],
+    { name => 'deleted', ends => '(?i).*deleted', after => 8, unstored => 1,
+      orders => ['!say "Some words. "', '!sleep 4000', '!say "More."'],
       on => { agent_message_chunk => sub { once(@_, sub {
           ask_opencode($t, 'DELETE', "/session/$_[1]{session}") }) } } },
-    { name => 'disposed', ends => 'cancelled', seconds => 15,
+    { name => 'disposed', ends => 'cancelled', after => 8,
       session => ask_opencode($t, 'POST', "/session?directory=$other", {})
                      ->{id},
       orders => ['!pace 30', '!say "' . 'word ' x 300 . '"'],
       on => { agent_message_chunk => sub { once(@_, sub {
           ask_opencode($t, 'POST', "/instance/dispose?directory=$other", {})
       }) } } },
-    { name => 'compaction', seconds => 40, has => ['compaction'],
+    { name => 'compaction', has => ['compaction'],
       orders => ['!say "Full. "', '!usage {"prompt_tokens":190000}',
                  call('glob', { pattern => '*.md' }), '!next',
                  '!say "Empty."'] },
@@ -232,7 +236,7 @@ wave('ends',
 
 # ---- settings
 
-my @core = qw(agent_message_chunk agent_thought_chunk tool_call_start
+my @core = qw(agent_message_chunk tool_call_start
               tool_call_progress prompt_response error);
 my $both = [@{ tool('task', { description => 'x', subagent_type => 'general',
                               prompt => '!say "In."' })->{orders} }];
@@ -250,7 +254,7 @@ wave('settings',
           call('write', { filePath => "$dir/k.txt", content => 'x' }),
           call('webfetch', { url => "$model/page/x", format => 'text' }),
           '!next', '!say "Done."'] },
-    { name => '40 kB of output', seconds => 40, orders => [
+    { name => '40 kB of output', orders => [
           call('bash', { description => 'x', command =>
               'for i in $(seq 400); do printf "%0100d\n" $i; sleep 0.005; '
               . 'done' }), '!next', '!say "Long."'] },
@@ -382,7 +386,10 @@ sub reply {
 sub once {
     my ($packet, $case, $do) = @_;
 
-    $do->($packet, $case) unless $case->{did}++;
+    return if $case->{acted};
+
+    $case->{acted} = time();
+    $do->($packet, $case);
 }
 
 

@@ -46,9 +46,8 @@ is_buf(const char *expected, const char *name)
 static void
 test_timestamp(void)
 {
-    u_char     text[NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
-    u_char    *end;
-    ngx_str_t  s;
+    u_char     *end, text[NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
+    ngx_str_t   s;
 
     s.data = text;
     s.len = sizeof(text);

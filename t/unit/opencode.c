@@ -83,8 +83,8 @@ compare(void *ctx, ngx_str_t *data)
 static void
 test_captures(void)
 {
-    char                         path[512];
     DIR                         *dir;
+    char                         path[512];
     counts_t                     c;
     ngx_str_t                    text;
     struct dirent               *entry;
@@ -194,10 +194,10 @@ test_peek(void)
 static void
 test_parse(void)
 {
-    ngx_str_t                      data;
-    ngx_uint_t                     i;
-    ngx_http_agentstream_json_t    json;
-    ngx_http_agentstream_event_t   ev;
+    ngx_str_t                     data;
+    ngx_uint_t                    i;
+    ngx_http_agentstream_json_t   json;
+    ngx_http_agentstream_event_t  ev;
 
     static const struct {
         const char  *name;
@@ -359,10 +359,10 @@ test_address(void)
 static void
 test_ids(void)
 {
-    char         long_id[80];
-    u_char       random[16], a[64], b[64];
-    ngx_str_t    id;
-    ngx_uint_t   i;
+    char        long_id[80];
+    u_char      random[16], a[64], b[64];
+    ngx_str_t   id;
+    ngx_uint_t  i;
 
     static const char  *bad[] = {
         "", "ses", "ses_", "_1", "Ses_1", "ses1_1", "ses_a.b", "ses_a/b",

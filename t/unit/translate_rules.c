@@ -359,6 +359,16 @@ test_unknown(void)
     expect("", "what is a user's is not said");
     tap_is(state()->nheld, 0, "nor held");
 
+    delta("prt_7", "msg_h", "mine again");
+    tap_is(state()->nheld, 1, "a delta before its user's message");
+    user("msg_h", 1002);
+    tap_is(state()->nheld, 0, "is dropped with it");
+
+    tap_is(cJSON_GetArraySize(f.resolves), 3, "each was looked up");
+    delta("prt_8", "msg_a/../x", "x");
+    tap_is(cJSON_GetArraySize(f.resolves), 3, "but nothing that is no id");
+    event(ROOT, "message.removed", "'messageID':'msg_a/../x'");
+
     delta("prt_3", "msg_c", "a ");
     rest(ROOT, "[{'info':{'id':'" TURN "','role':'user','time':{'created':"
          "1000}},'parts':[]},{'info':{'id':'msg_c','role':'assistant',"
@@ -486,6 +496,22 @@ test_retry(void)
 
     finish("end end_turn", "end");
 
+    /* parts that a retry did not leave behind */
+
+    begin();
+    text("prt_1", "msg_a", "", 0);
+    text("prt_2", "msg_a", "", 0);
+    delta("prt_1", "msg_a", "one ");
+    delta("prt_2", "msg_a", "two ");
+    event(ROOT, "session.status", "'status':{'type':'retry','attempt':1}");
+    text("prt_1", "msg_a", "one ", 1);
+    delta("prt_2", "msg_a", "three");
+    text("prt_3", "msg_a", "four", 1);
+    expect("agent_message msg_a 'one '\nagent_message msg_a 'two '\n"
+           "retry 1 ''\nagent_message msg_a 'three'\n"
+           "agent_message msg_a 'four'", "parts that go on are not void");
+    finish("end end_turn", "end");
+
     /* the same without the second attempt */
 
     begin();
@@ -560,6 +586,11 @@ test_gap(void)
     delta("prt_3", "msg_a", "late");
     expect("", "and those that began in it");
 
+    text("prt_9", "msg_a", "", 0);
+    delta("prt_9", "msg_a", " and more");
+    text("prt_9", "msg_a", "", 1);
+    expect("", "and those that were held");
+
     text("prt_1", "msg_a", "one two three four", 1);
     text("prt_3", "msg_a", "too late", 1);
     expect("agent_message msg_a 'two three four'\n"
@@ -582,6 +613,28 @@ test_gap(void)
     tap_is(state()->nopen, 0, "nothing is open");
 
     finish("end max_tokens", "end");
+
+    /* a look-up may be ahead of the events */
+
+    begin();
+    text("prt_1", "msg_a", "", 0);
+    delta("prt_1", "msg_a", "one ");
+    rest(ROOT, "[{'info':{'id':'" TURN "','role':'user'},'parts':[]},"
+         "{'info':{'id':'msg_a','role':'assistant'},'parts':["
+         "{'id':'prt_1','messageID':'msg_a','type':'text',"
+         "'text':'one two '}]}]");
+    delta("prt_1", "msg_a", "two ");
+    expect("agent_message msg_a 'one '\nagent_message msg_a 'two '",
+           "what is fetched on the way is not sent before the events");
+
+    ngx_http_agentstream_translate_gap(f.tr);
+    rest(ROOT, "[{'info':{'id':'" TURN "','role':'user'},'parts':[]},"
+         "{'info':{'id':'msg_a','role':'assistant'},'parts':["
+         "{'id':'prt_1','messageID':'msg_a','type':'text',"
+         "'text':'one two three '}]}]");
+    delta("prt_1", "msg_a", "three ");
+    expect("agent_message msg_a 'three '", "unless they do not count");
+    finish("end end_turn", "end");
 }
 
 
@@ -594,11 +647,13 @@ test_turns(void)
     event(ROOT, "session.error", "'error':{'name':'MessageAbortedError'}");
     tap_ok(state()->error, "an error, perhaps ours");
     event(ROOT, "session.idle", "'x':1");
+    tap_ok(!state()->idle, "an idle before our message is not ours");
     event(ROOT, "session.status", "'status':{'type':'retry','attempt':1}");
+    event(CHILD, "session.created", "'info':{'parentID':'" ROOT "'}");
+    event(ROOT, "session.compacted", "'x':1");
     event(ROOT, "todo.updated", "'todos':[]");
     event(ROOT, "question.asked", "'id':'que_1','questions':[]");
-    tap_ok(!state()->idle && !state()->waiting,
-           "an idle or question before our message is not ours");
+    tap_ok(!state()->waiting, "nor is a question");
 
     user(TURN, 1000);
     tap_ok(state()->user_seen && !state()->error, "nor is the error");
@@ -622,8 +677,12 @@ test_turns(void)
     event(ROOT, "session.compacted", "'x':1");
     assistant("msg_d", "msg_e", 1004, "");
     text("prt_3", "msg_d", "goes on", 1);
+    assistant("msg_f", "msg_c", 0, "");
+    text("prt_4", "msg_f", "and on", 1);
+    assistant("msg_g", "msg_e", 0, "");
+    text("prt_5", "msg_g", "whose?", 1);
     expect("agent_message msg_a 'new'\ncompaction 'the sum'\n"
-           "agent_message msg_d 'goes on'",
+           "agent_message msg_d 'goes on'\nagent_message msg_f 'and on'",
            "only this turn's, by parent or by time");
 
     event(ROOT, "session.deleted", "'x':1");
@@ -679,6 +738,18 @@ test_tools(void)
     tap_ok(!state()->idle && !state()->error, "whose end is not the root's");
     tap_is(cJSON_GetArraySize(f.children), 1, "its events are asked for");
 
+    tool("prt_7", "call_9", "'status':'running','input':{}");
+    event(CHILD, "message.part.updated", "'part':{'id':'prt_8',"
+          "'messageID':'msg_k','type':'tool','tool':'bash','callID':'call_9',"
+          "'state':{'status':'running','input':{}}}");
+    event(CHILD, "message.part.updated", "'part':{'id':'prt_9',"
+          "'messageID':'msg_a','type':'text','text':'not mine'}");
+    event(CHILD, "message.part.delta", "'messageID':'msg_a',"
+          "'partID':'prt_9','field':'text','delta':'not mine'");
+    expect("start call_9 bash\nin_progress call_9 bash '-'\n"
+           "child start call_9#2 bash\nchild in_progress call_9#2 bash '-'",
+           "its calls are its own, the root's messages are not");
+
     event(CHILD, "session.created", "'info':{'parentID':'" ROOT "'}");
     say("{'type':'session.created','properties':{'sessionID':'ses_grand',"
         "'info':{'parentID':'" CHILD "'}}}");
@@ -690,20 +761,86 @@ test_tools(void)
 }
 
 
+/* kinds, locations and diffs, which the captures hold only in part */
+
 static void
-output(int len, ngx_msec_t now)
+test_states(void)
+{
+    char        *got, expected[128];
+    cJSON       *packet;
+    ngx_uint_t   i;
+
+    static const struct {
+        const char  *tool;
+        const char  *seed;
+        const char  *acp;
+    } kinds[] = {
+        { "bash", "execute", "execute" },
+        { "shell", "execute", "execute" },
+        { "read", "read", "read" },
+        { "list", "other", "read" },
+        { "edit", "other", "edit" },
+        { "write", "other", "edit" },
+        { "apply_patch", "other", "edit" },
+        { "glob", "other", "search" },
+        { "grep", "other", "search" },
+        { "webfetch", "other", "fetch" },
+        { "task", "other", "think" },
+        { "delete", "other", "delete" },
+        { "move", "other", "move" },
+        { "plan_exit", "other", "switch_mode" },
+        { "question", "other", "other" },
+        { "", "other", "other" }
+    };
+
+    for (i = 0; i < 2 * sizeof(kinds) / sizeof(kinds[0]) - 2; i++) {
+
+        f.conf.acp_kinds = i % 2;
+
+        begin();
+        event(ROOT, "message.part.updated", "'part':{'id':'prt_1',"
+              "'messageID':'msg_a','type':'tool','tool':'%s','callID':'c',"
+              "'state':{'status':'pending','input':{'filePath':'/f'}}}",
+              kinds[i / 2].tool);
+
+        packet = cJSON_GetArrayItem(f.packets, 1);
+        got = cJSON_PrintUnformatted(cJSON_GetObjectItem(packet,
+                                                         "locations"));
+        snprintf(expected, sizeof(expected), "%s []",
+                 (i % 2) ? kinds[i / 2].acp : kinds[i / 2].seed);
+        snprintf(buffer, sizeof(buffer), "%s %s", field(packet, "kind"),
+                 got ? got : "");
+        free(got);
+
+        tap_is_str(tap_str(buffer), expected, kinds[i / 2].tool);
+
+        shown = f.seq;
+        finish("end end_turn", "end");
+    }
+}
+
+
+static void
+output_at(int len, ngx_msec_t now, const char *timestamp)
 {
     static char  out[60000];
 
     memset(out, 'x', len);
     sprintf(out + len, "%06d", (int) now);
 
-    ngx_http_agentstream_translate_time(f.tr, (u_char *) TIMESTAMP, now);
+    ngx_http_agentstream_translate_time(f.tr, (u_char *) timestamp, now);
 
     event(ROOT, "message.part.updated", "'part':{'id':'prt_1',"
           "'messageID':'msg_a','type':'tool','tool':'bash','callID':'call_1',"
           "'state':{'status':'running','input':{},'metadata':{"
           "'output':'%s'}}}", out);
+}
+
+
+static void
+output(int len, ngx_msec_t now)
+{
+    output_at(len, now, TIMESTAMP);
 }
 
 
@@ -717,7 +854,7 @@ test_throttle(void)
     begin();
     output(1, 1000);
     output(2, 1050);
-    output(3, 1100);
+    output_at(3, 1100, "a timestamp of the past.");
     expect("start call_1 bash\nin_progress call_1 bash 'x001000'",
            "the first running state is not delayed");
 
@@ -762,7 +899,9 @@ test_budget(void)
 
     for (step = 20; step <= 5000; step *= 5) {
 
-        f.conf.tool_throttle = 200;
+        /* some are due with an event, some between events */
+
+        f.conf.tool_throttle = (step == 20) ? 190 : 200;
 
         begin();
 
@@ -813,6 +952,7 @@ test_asks(void)
                              "toolCallId")), "call_1#2",
                "it names the call as the client knows it");
     event(ROOT, "permission.replied", "'requestID':'que_1','reply':'once'");
+    event(CHILD, "session.created", "'info':{'parentID':'" ROOT "'}");
     event(CHILD, "question.rejected", "'requestID':'que_1'");
     tap_is(f.waiting, 1, "only its own answer counts");
     event(ROOT, "question.replied", "'requestID':'que_1','answers':[['a']]");
@@ -829,7 +969,8 @@ test_asks(void)
     event(ROOT, "permission.replied", "'requestID':'per_2','reply':'reject'");
     expect("start call_1 bash\ncompleted call_1 bash '-'\n"
            "start call_1#2 bash\nin_progress call_1#2 bash '-'\n"
-           "question_asked\nquestion_resolved\nrequest_permission\n"
+           "question_asked\nsubagent ses_child of ses_root\n"
+           "question_resolved\nrequest_permission\n"
            "failed call_1#2 bash 'no'\nrequest_permission\n"
            "permission_resolved", "questions and permissions");
 
@@ -885,6 +1026,20 @@ test_ends(void)
     finish("error 504 'too \"late\"'", "one terminal packet, and the last");
 
     begin();
+    assistant("msg_a", TURN, 1001, ",'completed':9},'finish':'stop'");
+    (void) ngx_http_agentstream_translate_finish(f.tr, 1);
+    rest(ROOT, "[{'info':{'id':'msg_a','role':'assistant'},'parts':["
+         "{'id':'prt_1','messageID':'msg_a','type':'text','text':'late',"
+         "'time':{'end':1}}]}]");
+    finish("end end_turn", "what ended by itself was not cancelled");
+
+    begin();
+    assistant("msg_a", TURN, 1001, ",'completed':9},'finish':'length'");
+    assistant("msg_b", TURN, 1002, "");
+    event(ROOT, "message.removed", "'messageID':'msg_b'");
+    finish("end max_tokens", "a message removed is not the last one");
+
+    begin();
     f.full = 1;
     text("prt_1", "msg_a", "", 0);
     tap_is(ngx_http_agentstream_translate_finish(f.tr, 0), NGX_ERROR,
@@ -900,17 +1055,17 @@ test_history(void)
     f.conf.history = 1;
 
     begin_bare();
-    rest(ROOT, "[{'info':{'id':'msg_1','role':'user','time':{}},'parts':["
-         "{'id':'prt_1','messageID':'msg_1','type':'text','text':'Hi'},"
-         "{'id':'prt_2','messageID':'msg_1','type':'text','text':'file',"
+    rest(ROOT, "[{'info':{'id':'msg_u','role':'user','time':{}},'parts':["
+         "{'id':'prt_1','messageID':'msg_u','type':'text','text':'Hi'},"
+         "{'id':'prt_2','messageID':'msg_u','type':'text','text':'file',"
          "'synthetic':true}]},"
-         "{'info':{'id':'msg_2','role':'assistant','parentID':'msg_1',"
+         "{'info':{'id':'msg_2','role':'assistant','parentID':'msg_u',"
          "'time':{'completed':1}},'parts':["
          "{'id':'prt_3','messageID':'msg_2','type':'text','text':'Hello'},"
          "{'id':'prt_4','messageID':'msg_2','type':'tool','tool':'task',"
          "'callID':'call_1','state':{'status':'completed','output':'x',"
          "'metadata':{'sessionId':'" CHILD "'}}}]}]");
-    expect("user_message msg_1 'Hi'\nagent_message msg_2 'Hello'\n"
+    expect("user_message msg_u 'Hi'\nagent_message msg_2 'Hello'\n"
            "start call_1 task\ncompleted call_1 task 'x'",
            "history has the user's words too");
     tap_is(cJSON_GetArraySize(f.children), 0, "and asks for nothing");
@@ -1044,6 +1199,7 @@ main(void)
     test_gap();
     test_turns();
     test_tools();
+    test_states();
     test_throttle();
     test_budget();
     test_asks();
