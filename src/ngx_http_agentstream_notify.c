@@ -80,7 +80,6 @@ ngx_http_agentstream_notify_init_worker(ngx_cycle_t *cycle, void (*exit)(void))
     notify->poll.handler = ngx_http_agentstream_notify_poll_handler;
     notify->poll.data = notify;
     notify->poll.log = cycle->log;
-    notify->poll.cancelable = 1;
 
     ngx_http_agentstream_worker->notify = notify;
 

@@ -303,9 +303,13 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
         goto done;
     }
 
+    if (view.status == 0 || reader->args.follow) {
+        /* the failure of one turn is not that of all to come */
+        view.status = NGX_HTTP_OK;
+    }
+
     if (!reader->request->header_sent
-        && ngx_http_agentstream_output_header(reader->request,
-                                      view.status ? view.status : NGX_HTTP_OK)
+        && ngx_http_agentstream_output_header(reader->request, view.status)
            != NGX_OK)
     {
         rc = NGX_ERROR;

@@ -28,12 +28,8 @@
 
 typedef struct {
     ngx_http_request_t                  *request;
-    ngx_http_agentstream_loc_conf_t     *conf;
-    ngx_str_t                            route;
-    ngx_str_t                            session;
-    ngx_str_t                            turn;
+    ngx_http_agentstream_rebuild_args_t  args;
     ngx_str_t                            directory;
-    const char                          *reason;
 
     ngx_http_agentstream_call_t         *call;
     ngx_http_agentstream_reconcile_t     reconcile;
@@ -70,6 +66,8 @@ static void ngx_http_agentstream_rebuild_nothing(
 static void ngx_http_agentstream_rebuild_send(
     ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status);
 static void ngx_http_agentstream_rebuild_sent_handler(void *data);
+static void ngx_http_agentstream_rebuild_pass(
+    ngx_http_agentstream_rebuild_t *rb);
 static u_char *ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size);
 static uint64_t ngx_http_agentstream_rebuild_commit(void *ctx, u_char *last,
     ngx_uint_t part);
@@ -94,8 +92,7 @@ static ngx_http_agentstream_translate_sink_t
 
 ngx_int_t
 ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
-    ngx_str_t *session, ngx_str_t *turn, const char *reason)
+    ngx_http_agentstream_rebuild_args_t *args)
 {
     ngx_http_cleanup_t              *cln;
     ngx_http_agentstream_rebuild_t  *rb;
@@ -106,14 +103,10 @@ ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
     }
 
     rb->request = r;
-    rb->conf = conf;
-    rb->route = *route;
-    rb->session = *session;
-    rb->turn = *turn;
-    rb->reason = reason;
+    rb->args = *args;
 
     rb->output.request = r;
-    rb->output.keepalive = conf->keepalive;
+    rb->output.keepalive = args->conf->keepalive;
     rb->output.handler = ngx_http_agentstream_rebuild_sent_handler;
     rb->output.data = rb;
 
@@ -135,9 +128,10 @@ ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rb->call = ngx_http_agentstream_call_create(conf, &rb->route,
+    rb->call = ngx_http_agentstream_call_create(args->conf,
+                                             &rb->args.route,
                                              NGX_HTTP_AGENTSTREAM_GET_SESSION,
-                                             &rb->session, NULL, NULL);
+                                             &rb->args.session, NULL, NULL);
     if (rb->call == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -170,22 +164,22 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
         return NGX_ERROR;
     }
 
-    *root = &rb->session;
+    *root = &rb->args.session;
 
     ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
 
-    tcf.acp_kinds = (rb->conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
-    tcf.core = (rb->conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    tcf.acp_kinds = (rb->args.conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (rb->args.conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
 
     rb->translate = ngx_http_agentstream_translate_create(pool, &tcf,
                                           &ngx_http_agentstream_rebuild_sink,
-                                          rb, &rb->session, &rb->turn);
+                                          rb, &rb->args.session, &rb->args.turn);
     if (rb->translate == NULL) {
         return NGX_ERROR;
     }
 
-    rb->reconcile.conf = rb->conf;
-    rb->reconcile.route = &rb->route;
+    rb->reconcile.conf = rb->args.conf;
+    rb->reconcile.route = &rb->args.route;
     rb->reconcile.directory = &rb->directory;
     rb->reconcile.sessions = &rb->sessions;
     rb->reconcile.translate = rb->translate;
@@ -255,7 +249,7 @@ ngx_http_agentstream_rebuild_session_done(void *data,
     }
 
     rc = ngx_http_agentstream_opencode_directory(rb->request->pool,
-                                                 &call->body, &rb->session,
+                                                 &call->body, &rb->args.session,
                                                  &rb->directory);
     if (rc != NGX_OK) {
         ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
@@ -263,7 +257,7 @@ ngx_http_agentstream_rebuild_session_done(void *data,
         return;
     }
 
-    if (rb->turn.len == 0) {
+    if (rb->args.turn.len == 0) {
         ngx_http_agentstream_rebuild_nothing(rb);
         return;
     }
@@ -368,6 +362,11 @@ ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
 
     r = rb->request;
 
+    if (rb->args.after) {
+        ngx_http_agentstream_rebuild_pass(rb);
+        return;
+    }
+
     if (r->header_sent) {
         ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
         return;
@@ -386,8 +385,11 @@ static void
 ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
     ngx_uint_t status)
 {
-    u_char     *p, *last;
-    ngx_int_t   rc;
+    u_char      *p, *last;
+    ngx_int_t    rc;
+    ngx_uint_t   end;
+
+    end = (rb->over && rb->args.after == NULL);
 
     if (!rb->request->header_sent
         && ngx_http_agentstream_output_header(rb->request, status) != NGX_OK)
@@ -405,11 +407,11 @@ ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
 
     rc = NGX_OK;
 
-    if (p || rb->over) {
-        rc = ngx_http_agentstream_output_send(&rb->output, p, last, rb->over);
+    if (p || end) {
+        rc = ngx_http_agentstream_output_send(&rb->output, p, last, end);
     }
 
-    if (rc == NGX_ERROR || rb->over) {
+    if (rc == NGX_ERROR || end) {
         ngx_http_agentstream_output_finalize(&rb->output, rc);
         return;
     }
@@ -425,7 +427,33 @@ ngx_http_agentstream_rebuild_sent_handler(void *data)
 {
     ngx_http_agentstream_rebuild_t *rb = data;
 
+    if (rb->over) {
+        ngx_http_agentstream_rebuild_pass(rb);
+        return;
+    }
+
     ngx_add_timer(&rb->timer, NGX_HTTP_AGENTSTREAM_REBUILD_POLL);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_pass(ngx_http_agentstream_rebuild_t *rb)
+{
+    ngx_int_t            rc;
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    r = rb->request;
+    c = r->connection;
+
+    ngx_http_agentstream_output_close(&rb->output);
+
+    rc = rb->args.after(r, rb->args.data);
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
+        ngx_http_run_posted_requests(c);
+    }
 }
 
 
@@ -444,7 +472,7 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
 
         rb->reset = 0;
 
-        if (ngx_http_agentstream_translate_reset(rb->translate, rb->reason)
+        if (ngx_http_agentstream_translate_reset(rb->translate, rb->args.reason)
             != NGX_OK
             || ngx_http_agentstream_translate_start(rb->translate) != NGX_OK)
         {

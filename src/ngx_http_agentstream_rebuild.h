@@ -22,14 +22,28 @@
  */
 
 
+typedef struct {
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            route;
+    ngx_str_t                            session;
+    ngx_str_t                            turn;     /* the id of its user
+                                                      message, or empty */
+    const char                          *reason;
+
+    /* takes the request over when the turn is over, or there is none; NULL:
+       the response ends */
+    ngx_int_t                          (*after)(ngx_http_request_t *r,
+                                           void *data);
+    void                                *data;
+} ngx_http_agentstream_rebuild_args_t;
+
+
 /*
- * Takes the request over like reader_attach().  turn is the id of the turn's
- * user message; where OpenCode knows no such message, or turn is empty, there
- * is nothing to send (204).
+ * Takes the request over like reader_attach().  Where OpenCode knows no such
+ * message there is nothing to send (204).
  */
 ngx_int_t ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
-    ngx_str_t *session, ngx_str_t *turn, const char *reason);
+    ngx_http_agentstream_rebuild_args_t *args);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_REBUILD_H_INCLUDED_ */

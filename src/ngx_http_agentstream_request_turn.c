@@ -50,6 +50,10 @@ static ngx_int_t ngx_http_agentstream_request_read(
     uint64_t number, uint64_t seq);
 static ngx_int_t ngx_http_agentstream_request_lost(ngx_http_request_t *r,
     ngx_str_t *turn, void *data);
+static ngx_int_t ngx_http_agentstream_request_rebuild(
+    ngx_http_agentstream_request_t *req, ngx_str_t *turn, const char *reason);
+static ngx_int_t ngx_http_agentstream_request_follow(ngx_http_request_t *r,
+    void *data);
 static void ngx_http_agentstream_request_orphan(ngx_str_t *turn, void *data);
 static void ngx_http_agentstream_request_cursor(
     ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t *seq);
@@ -377,9 +381,7 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 
     /* nothing of the session is kept here: OpenCode may still know */
 
-    return ngx_http_agentstream_rebuild_attach(r, req->conf, &req->server,
-                                               &req->session, &wanted,
-                                               "not_retained");
+    return ngx_http_agentstream_request_rebuild(req, &wanted, "not_retained");
 }
 
 
@@ -411,11 +413,74 @@ static ngx_int_t
 ngx_http_agentstream_request_lost(ngx_http_request_t *r, ngx_str_t *turn,
     void *data)
 {
+    return ngx_http_agentstream_request_rebuild(data, turn,
+                                                "journal_dropped");
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_rebuild(ngx_http_agentstream_request_t *req,
+    ngx_str_t *turn, const char *reason)
+{
+    ngx_http_agentstream_rebuild_args_t  args;
+
+    ngx_memzero(&args, sizeof(ngx_http_agentstream_rebuild_args_t));
+
+    args.conf = req->conf;
+    args.route = req->server;
+    args.session = req->session;
+    args.turn = *turn;
+    args.reason = reason;
+
+    if (req->follow) {
+        args.after = ngx_http_agentstream_request_follow;
+        args.data = req;
+    }
+
+    return ngx_http_agentstream_rebuild_attach(req->request, &args);
+}
+
+
+/* the turn is over, or there was none: the session's next ones */
+
+static ngx_int_t
+ngx_http_agentstream_request_follow(ngx_http_request_t *r, void *data)
+{
     ngx_http_agentstream_request_t *req = data;
 
-    return ngx_http_agentstream_rebuild_attach(r, req->conf, &req->server,
-                                               &req->session, turn,
-                                               "journal_dropped");
+    uint64_t                      number;
+    ngx_str_t                     key, turn;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    if (ngx_http_agentstream_turn_key(r->pool, req->conf, &req->server,
+                                      &req->session, &key)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_turn_locked(zone, &key,
+                                                 NGX_HTTP_AGENTSTREAM_NEWEST);
+
+    /* a running one is still to be seen */
+
+    number = 0;
+
+    if (node) {
+        number = node->number;
+        number -= (node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_str_null(&turn);
+
+    return ngx_http_agentstream_request_read(req, &key, &turn, number, 1);
 }
 
 

@@ -460,6 +460,14 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
+    v = ngx_http_agentstream_json_get(json, info, "time");
+    v = ngx_http_agentstream_opencode_get(json, v, "completed");
+
+    if (m->completed && v == 0) {
+        /* asked for before, answered after its events: not the last word */
+        return NGX_OK;
+    }
+
     if (ngx_http_agentstream_translate_message_info(tr, s, json, info, 1, ours)
         != NGX_OK)
     {

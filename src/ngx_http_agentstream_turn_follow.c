@@ -138,6 +138,12 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         return;
     }
 
+    if (state->deleted) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "The session was deleted", NULL);
+        return;
+    }
+
     /* contract 4.6: idle ends the turn only after its own activity */
 
     if (state->idle && ngx_http_agentstream_translate_settled(turn->translate))
@@ -191,6 +197,12 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
 
     if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
         ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
+        return;
+    }
+
+    if (status == NGX_HTTP_NOT_FOUND) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "The session was deleted", NULL);
         return;
     }
 

@@ -13,7 +13,7 @@ use Test::More;
 
 my $client = "$FindBin::Bin/../console/client";
 my $build = $ENV{AGENTSTREAM_BUILD} // "$FindBin::Bin/../build";
-my $esbuild = "$build/npm/node_modules/.bin/esbuild";
+my $esbuild = "$build/npm-console/node_modules/.bin/esbuild";
 
 open my $tap, '-|', 'node', '--test', '--test-reporter=tap',
     glob("$client/test/*.test.mjs") or die "node: $!\n";

@@ -24,7 +24,7 @@ my $pictures = "$build/console/pictures";
 
 plan(skip_all => 'no chromium') unless -x '/usr/bin/chromium';
 plan(skip_all => 'no playwright-core: try "util/deps console"')
-    unless -d "$build/npm/node_modules/playwright-core";
+    unless -d "$build/npm-console/node_modules/playwright-core";
 
 system("node \"$root/console/build.mjs\" \"$build\" >/dev/null") == 0
     or die "the console was not built\n";
@@ -38,7 +38,7 @@ my $t = AgentStream->new(opencode => 'real', timeout => 420, workers => 2,
 my %env = (URL => "http://127.0.0.1:$t->{port}",
     OPENCODE => "http://127.0.0.1:$t->{port_opencode}",
     WORKSPACE => $t->{workspace}, MASTER => $t->{master}{pid},
-    MODULES => "$build/npm/node_modules", PICTURES => $pictures);
+    MODULES => "$build/npm-console/node_modules", PICTURES => $pictures);
 
 local @ENV{keys %env} = values %env;
 
