@@ -37,6 +37,7 @@ static void *ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
 static ngx_int_t ngx_http_agentstream_init_process(ngx_cycle_t *cycle);
+static void ngx_http_agentstream_leave(void);
 static void ngx_http_agentstream_exit_process(ngx_cycle_t *cycle);
 
 
@@ -591,7 +592,17 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
     }
 
     return ngx_http_agentstream_notify_init_worker(cycle,
-                                                ngx_http_agentstream_hub_exit);
+                                                   ngx_http_agentstream_leave);
+}
+
+
+/* the worker finishes what it has and starts nothing new */
+
+static void
+ngx_http_agentstream_leave(void)
+{
+    ngx_http_agentstream_hub_exit();
+    ngx_http_agentstream_notify_all();
 }
 
 

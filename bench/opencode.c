@@ -138,13 +138,13 @@ static int          ep;
 static conn_t      *subscribers, *dirty;
 static turn_t      *wheel[WHEEL], *flood, **flood_last = &flood;
 static turn_t      *hash[HASH], *kept[KEPT];
-static size_t       nkept;
+static size_t       nkept, nrunning;
 static int64_t      tick;           /* ms, the wheel's hand */
 static int64_t      wall;           /* ms */
 static uint64_t     ids, events, seed = 88172645463325252ull;
 static buf_t        json;           /* the event being made */
 static char         tool_text[TOOL_MAX];
-static char         stamp[32];
+static char         stamp[80];
 static char         filler[DELTA_MAX];
 
 static const char   base62[] =
@@ -484,7 +484,7 @@ event_say(turn_t *t, const char *type, const char *format, ...)
 
 
 static void
-packet_begin(turn_t *t, const char *type)
+packet_begin(const char *type)
 {
     json.len = 0;
     buf_format(&json, "{\"type\":\"%s\",\"timestamp\":\"%s\"", type, stamp);
@@ -597,7 +597,7 @@ step_finish(turn_t *t, const char *reason)
     message_updated(t, TOKENS, finish, completed);
 
     if (t->raw) {
-        packet_begin(t, "context_usage");
+        packet_begin("context_usage");
         buf_format(&json, ",\"used_tokens\":120,\"cost\":0,\"tokens\":{" TOKENS
                    "\"reasoning\":0,\"cache\":{\"write\":0,\"read\":0}},"
                    "\"_meta\":null}");
@@ -615,7 +615,7 @@ say_turn_prelude(turn_t *t)
     id_make(part, "prt_");
 
     if (t->raw) {
-        packet_begin(t, "turn_started");
+        packet_begin("turn_started");
         buf_format(&json, ",\"turnId\":\"%s\",\"sessionId\":\"%s\","
                    "\"messageId\":\"%s\",\"_meta\":null}", t->user, t->session,
                    t->user);
@@ -646,7 +646,7 @@ static void
 tool_packet(turn_t *t, const char *type, const char *update, const char *title,
     const char *status, const char *input)
 {
-    packet_begin(t, type);
+    packet_begin(type);
     buf_format(&json, ",\"sessionUpdate\":\"%s\",\"toolCallId\":\"%s\","
                "\"title\":\"%s\",\"kind\":\"execute\",\"status\":\"%s\","
                "\"rawInput\":%s,\"rawOutput\":", update, t->call, title,
@@ -854,7 +854,7 @@ say_one_delta(turn_t *t)
         memcpy(delta + 5, filler + DELTA_MAX - (len - 5), len - 5);
 
         for (i = 0; i < len; i++) {
-            t->digest = (t->digest ^ (u_char) delta[i]) * 0x100000001b3ull;
+            t->digest = (t->digest ^ (unsigned char) delta[i]) * 0x100000001b3ull;
         }
     }
 
@@ -886,7 +886,7 @@ say_turn_end(turn_t *t)
 {
     if (t->raw) {
         step_finish(t, "stop");
-        packet_begin(t, "prompt_response");
+        packet_begin("prompt_response");
         buf_format(&json, ",\"stopReason\":\"end_turn\",\"usage\":"
                    "{\"totalTokens\":240,\"inputTokens\":200,\"outputTokens\":"
                    "40,\"thoughtTokens\":0,\"cachedReadTokens\":0,"
@@ -1008,7 +1008,7 @@ session_hash(const char *id)
     size_t  h;
 
     for (h = 5381; *id; id++) {
-        h = h * 33 + (u_char) *id;
+        h = h * 33 + (unsigned char) *id;
     }
 
     return h % HASH;
@@ -1055,6 +1055,7 @@ turn_over(turn_t *t)
 
     /* kept for those who ask for its messages */
 
+    nrunning--;
     slot = &kept[nkept++ % KEPT];
 
     if (*slot) {
@@ -1259,6 +1260,7 @@ turn_create(const char *session, const char *body)
     t->chain = hash[session_hash(session)];
     hash[session_hash(session)] = t;
 
+    nrunning++;
     turn_schedule(t, 0);
 
     return t;
@@ -1424,7 +1426,7 @@ answer_events(conn_t *c)
 
 
 static void
-answer(conn_t *c, const char *method, char *path, const char *body)
+answer(conn_t *c, char *path, const char *body)
 {
     char     id[72], *rest;
     size_t   len;
@@ -1497,7 +1499,7 @@ answer(conn_t *c, const char *method, char *path, const char *body)
 static int
 conn_request(conn_t *c)
 {
-    char    *p, *end, *body, *method, *path, *length, save;
+    char    *p, *end, *body, *path, *length, save;
     size_t   len;
 
     buf_need(&c->in, 1);
@@ -1526,7 +1528,6 @@ conn_request(conn_t *c)
         return 0;
     }
 
-    method = p;
     path = p + strcspn(p, " ");
 
     if (*path == ' ') {
@@ -1537,7 +1538,7 @@ conn_request(conn_t *c)
 
     save = body[len];
     body[len] = '\0';
-    answer(c, method, path, body);
+    answer(c, path, body);
     body[len] = save;
 
     c->in.sent = body + len - c->in.data;
@@ -1689,7 +1690,7 @@ main(int argc, char **argv)
     said = 0;
 
     for ( ;; ) {
-        n = epoll_wait(ep, list, 512, said ? 0 : 1);
+        n = epoll_wait(ep, list, 512, said ? 0 : nrunning ? 1 : 100);
 
         clock_update();
 

@@ -229,8 +229,11 @@ export function createClient({
 
       onConnection?.("resuming", { attempt: failures, delay });
       await new Promise((resolve) => {
-        setTimeout(resolve, delay);
-        signal?.addEventListener("abort", resolve, { once: true });
+        const timer = setTimeout(resolve, delay);
+
+        signal?.addEventListener("abort", () => {
+          resolve(clearTimeout(timer));
+        });
       });
     }
   }
@@ -391,9 +394,9 @@ export function reduce(state, packet) {
       const kind = type.slice(6, -6);
       const { text = "" } = content;
 
-      // cards may stand in between, but not words or tools
+      // cards and subagents may stand in between, but nothing else
 
-      let item = items.findLast((each) => each.chunks ?? each.call);
+      let item = items.findLast((each) => !(each.items ?? each.packet));
 
       if (item?.type !== kind || item.messageId !== messageId) {
         item = add({ type: kind, messageId, text: "", chunks: [] });
@@ -511,7 +514,7 @@ export function reduce(state, packet) {
         }
       }
 
-      add({ type: "end", packet, startedAt: state.turn?.timestamp });
+      add({ type: "end", end: packet, startedAt: state.turn?.timestamp });
       state.end = packet;
       state.status = type === "error" ? type : "idle";
       return state;

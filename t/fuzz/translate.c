@@ -12,6 +12,7 @@
  * was asked for, begins with its type, and has a timestamp; what is open,
  * held or waiting is counted right; peek says what parse says; a turn ends
  * with exactly one terminal packet, and that is its last.
+ * Half of the mutations move whole events: bytes alone rarely stay an event.
  */
 
 
@@ -47,6 +48,9 @@ typedef struct {
 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
+    unsigned int seed);
 
 
 static u_char *
@@ -321,4 +325,86 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(f.reserved);
 
     return 0;
+}
+
+
+/* an event of the stream, from its "data: " to the blank line behind it */
+
+static ngx_str_t
+fuzz_pick(uint8_t *data, size_t size, unsigned int n)
+{
+    u_char     *p, *end, *last;
+    ngx_str_t   event;
+
+    last = data + size;
+
+    p = data + 1 + n % (size - 1);
+    p = memmem(p, last - p, "\n\ndata: ", 8);
+
+    if (p == NULL) {
+        p = data - 1;
+    }
+
+    event.data = p + 2;
+
+    end = memmem(event.data, last - event.data, "\n\n", 2);
+    event.len = (end ? end + 2 : last) - event.data;
+
+    return event;
+}
+
+
+size_t
+LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
+    unsigned int seed)
+{
+    u_char     *copy;
+    size_t      len;
+    ngx_str_t   a, b;
+
+    if (seed % 2 || size < 16) {
+        return LLVMFuzzerMutate(data, size, max);
+    }
+
+    seed /= 2;
+
+    a = fuzz_pick(data, size, seed / 4 % 65537);
+    b = fuzz_pick(data, size, seed / 4 / 65537 * 31 + seed);
+
+    switch (seed % 4) {
+
+    case 0: /* lost */
+        ngx_memmove(a.data, a.data + a.len,
+                    data + size - a.data - a.len);
+        return size - a.len;
+
+    case 1: /* bytes within one */
+        len = a.len;
+        copy = malloc(len + 256);
+        ngx_memcpy(copy, a.data, len);
+        len = LLVMFuzzerMutate(copy, len, len + 256);
+
+        if (size - a.len + len <= max) {
+            ngx_memmove(a.data + len, a.data + a.len,
+                        data + size - a.data - a.len);
+            ngx_memcpy(a.data, copy, len);
+            size = size - a.len + len;
+        }
+
+        free(copy);
+        return size;
+
+    default: /* said again, here or elsewhere */
+        if (size + a.len > max) {
+            return size;
+        }
+
+        copy = malloc(a.len);
+        ngx_memcpy(copy, a.data, a.len);
+        ngx_memmove(b.data + a.len, b.data, data + size - b.data);
+        ngx_memcpy(b.data, copy, a.len);
+        free(copy);
+
+        return size + a.len;
+    }
 }

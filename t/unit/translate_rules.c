@@ -746,6 +746,9 @@ test_tools(void)
           "'messageID':'msg_a','type':'text','text':'not mine'}");
     event(CHILD, "message.part.delta", "'messageID':'msg_a',"
           "'partID':'prt_9','field':'text','delta':'not mine'");
+    text("prt_10", "msg_a", "", 0);
+    event(CHILD, "message.part.delta", "'messageID':'msg_a',"
+          "'partID':'prt_10','field':'text','delta':'not mine'");
     expect("start call_9 bash\nin_progress call_9 bash '-'\n"
            "child start call_9#2 bash\nchild in_progress call_9#2 bash '-'",
            "its calls are its own, the root's messages are not");
