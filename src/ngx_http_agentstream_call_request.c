@@ -345,9 +345,6 @@ ngx_http_agentstream_call_subrequest(ngx_http_agentstream_call_t *call,
         break;
     }
 
-    /* the client's location has checked the body's size already */
-    sr->discard_body = 1;
-
     sr->filter_need_in_memory = 1;
     sr->write_event_handler = ngx_http_agentstream_call_phases;
 
@@ -374,6 +371,16 @@ ngx_http_agentstream_call_phases(ngx_http_request_t *r)
     r->phase_handler = i;
     r->valid_location = 1;
     r->write_event_handler = ngx_http_core_run_phases;
+
+    /* the client's location has checked the body's size: not a second time */
+
+    r->discard_body = 1;
+
+    if (ph[i].checker(r, &ph[i]) != NGX_AGAIN) {
+        return;
+    }
+
+    r->discard_body = 0;
 
     ngx_http_core_run_phases(r);
 }

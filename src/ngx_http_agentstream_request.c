@@ -47,6 +47,42 @@ static ngx_http_agentstream_request_route_t
       ngx_http_agentstream_body_required, 1,
       ngx_http_agentstream_request_send_message },
 
+    { NGX_HTTP_GET, 0, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_list },
+
+    { NGX_HTTP_POST, 0, NULL, NULL,
+      ngx_http_agentstream_body_optional, 0,
+      ngx_http_agentstream_request_create },
+
+    { NGX_HTTP_GET, 1, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_look_up },
+
+    { NGX_HTTP_DELETE, 1, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_delete },
+
+    { NGX_HTTP_GET, 2, "messages", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_messages },
+
+    { NGX_HTTP_POST, 2, "interrupt", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_interrupt },
+
+    { NGX_HTTP_POST, 4, "questions", "reply",
+      ngx_http_agentstream_body_required, 0,
+      ngx_http_agentstream_request_question_reply },
+
+    { NGX_HTTP_POST, 4, "questions", "reject",
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_question_reject },
+
+    { NGX_HTTP_POST, 4, "permissions", "reply",
+      ngx_http_agentstream_body_required, 0,
+      ngx_http_agentstream_request_permission_reply },
+
     { 0, 0, NULL, NULL, ngx_http_agentstream_body_none, 0, NULL }
 };
 
@@ -465,6 +501,11 @@ ngx_http_agentstream_request_cleanup(void *data)
     if (req->call) {
         ngx_http_agentstream_call_close(req->call);
         req->call = NULL;
+    }
+
+    if (req->relay) {
+        ngx_http_agentstream_request_relay_leave(req->relay);
+        req->relay = NULL;
     }
 }
 

@@ -24,6 +24,8 @@ static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_turn_directory(
     ngx_http_agentstream_turn_t *turn, ngx_str_t *body);
+static ngx_int_t ngx_http_agentstream_turn_share(
+    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
@@ -89,6 +91,12 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
                                        "OpenCode's answer makes no sense",
                                        NULL);
+        return;
+    }
+
+    if (ngx_http_agentstream_turn_share(turn) != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "Out of zone memory", NULL);
         return;
     }
 
@@ -162,6 +170,27 @@ ngx_http_agentstream_turn_directory(ngx_http_agentstream_turn_t *turn,
 }
 
 
+/* other workers answer questions of this turn */
+
+static ngx_int_t
+ngx_http_agentstream_turn_share(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    rc = ngx_http_agentstream_zone_directory_locked(zone, turn->node,
+                                                    &turn->directory);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
 void
 ngx_http_agentstream_turn_ready(void *data)
 {
@@ -185,6 +214,11 @@ static void
 ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_call_t  *call;
+
+    if (turn->node->interrupted) {
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+        return;
+    }
 
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                             NGX_HTTP_AGENTSTREAM_PROMPT,
