@@ -45,6 +45,7 @@ typedef struct {
     ngx_http_agentstream_call_t         *call;         /* NULL: not at work */
     ngx_uint_t                           next;         /* session to fetch */
     ngx_uint_t                           busy;
+    ngx_uint_t                           permission;   /* list at hand */
 } ngx_http_agentstream_reconcile_t;
 
 

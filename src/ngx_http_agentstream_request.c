@@ -553,7 +553,7 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     static ngx_str_t  none = ngx_null_string;
 
     r = req->request;
-    sse = (req->route && req->route->sse);
+    sse = (req->sse || (req->route && req->route->sse));
 
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                   "agentstream request: refused with %ui (%V)", status,

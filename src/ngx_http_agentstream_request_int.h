@@ -69,6 +69,8 @@ struct ngx_http_agentstream_request_s {
     ngx_str_t                              server; /* "agentstream_route" */
     ngx_str_t                              body;   /* heap, freed by cleanup */
     size_t                                 size;
+    ngx_uint_t                             sse;    /* errors are told so here,
+                                                      whatever the route */
     ngx_http_agentstream_call_t           *call;   /* closed by cleanup */
     ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */
 };
