@@ -24,6 +24,8 @@
 
 static ngx_int_t ngx_http_agentstream_request_split(
     ngx_http_agentstream_request_t *req);
+static ngx_uint_t ngx_http_agentstream_request_plain(ngx_http_request_t *r,
+    u_char *p, u_char *last);
 static ngx_int_t ngx_http_agentstream_request_find(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_not_allowed(
@@ -182,6 +184,13 @@ ngx_http_agentstream_request_split(ngx_http_agentstream_request_t *req)
     p = r->uri.data + req->conf->name.len;
     last = r->uri.data + r->uri.len;
 
+    if ((r->quoted_uri || r->complex_uri)
+        && !ngx_http_agentstream_request_plain(r, p, last))
+    {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
+                                 "The path must not be encoded", NULL);
+    }
+
     /* "/sessions" and "/sessions/" are the same place, "/sessionsfoo" none */
 
     if (p < last && p[-1] != '/' && *p++ != '/') {
@@ -217,6 +226,30 @@ unknown:
 
     return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
                                               "No such route", NULL);
+}
+
+
+/* contract 1: what nginx has decoded or resolved must not have been below the
+   location, whose own name may be written as it likes */
+
+static ngx_uint_t
+ngx_http_agentstream_request_plain(ngx_http_request_t *r, u_char *p,
+    u_char *last)
+{
+    size_t   len;
+    u_char  *end;
+
+    end = ngx_strlchr(r->unparsed_uri.data,
+                      r->unparsed_uri.data + r->unparsed_uri.len, '?');
+
+    if (end == NULL) {
+        end = r->unparsed_uri.data + r->unparsed_uri.len;
+    }
+
+    len = last - p;
+
+    return (size_t) (end - r->unparsed_uri.data) >= len
+           && ngx_memcmp(end - len, p, len) == 0;
 }
 
 

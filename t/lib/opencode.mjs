@@ -17,7 +17,8 @@
 //
 // A RULE is {method?, url: REGEX, times?} and one or more of: status, body,
 // type; delay (ms); hang; drop (close without answer); raw (bytes instead of
-// an HTTP answer); cut (bytes of body after which the connection is reset).
+// an HTTP answer); cut (bytes of body after which the connection is reset);
+// repeat (body becomes an array of so many copies, "%d" in them the number).
 
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -368,13 +369,20 @@ async function obey(rule, res) {
                                : res.socket.end(rule.raw);
 
     } else if (rule.status) {
-        reply(res, rule.status, rule.body ?? '', rule.type);
+        reply(res, rule.status, repeated(rule), rule.type);
 
     } else if (!rule.hang) {
         return false;
     }
 
     return true;
+}
+
+
+function repeated({ body = '', repeat }) {
+    return repeat === undefined ? body : '[' + Array.from({ length: repeat },
+        (_, i) => body.replaceAll('%d', String(i).padStart(6, '0')))
+        .join(',') + ']';
 }
 
 
