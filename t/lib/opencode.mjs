@@ -9,7 +9,8 @@
 //                          instead of every prompt; heartbeat: ms; mute: a
 //                          directory whose streams stay open and silent;
 //                          sessions: {ID: DIRECTORY}; rules: [RULE]}
-//     GET  /_test/log     requests so far [{method, url, headers, body, time}]
+//     GET  /_test/log     requests so far [{method, url, headers, body, time,
+//                         done: when it was answered}]
 //     GET  /_test/stats   {open, opened, prompts, playing, subscribers}
 //     POST /_test/emit    {directory?, event? | line? | raw? | base64?}
 //     POST /_test/close   {directory?, reset?} ends or resets event streams
@@ -392,8 +393,11 @@ async function serve(req, res) {
     const json = parse(body);
 
     if (!url.pathname.startsWith('/_test/')) {
-        log.push({ method: req.method, url: req.url, headers: req.headers,
-                   body, json, time: Date.now() / 1000 });
+        const entry = { method: req.method, url: req.url, headers: req.headers,
+                        body, json, time: Date.now() / 1000 };
+
+        log.push(entry);
+        res.on('finish', () => { entry.done = Date.now() / 1000; });
 
         const rule = (config.rules ?? []).find((r) => r.times !== 0
             && (r.method ?? req.method) === req.method
