@@ -76,6 +76,14 @@ static ngx_conf_enum_t  ngx_http_agentstream_on_disconnect[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_agentstream_permissions[] = {
+    { ngx_string("ask"), NGX_HTTP_AGENTSTREAM_ASK },
+    { ngx_string("allow"), NGX_HTTP_AGENTSTREAM_ALLOW },
+    { ngx_string("deny"), NGX_HTTP_AGENTSTREAM_DENY },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_num_bounds_t  ngx_http_agentstream_positive = {
     ngx_conf_check_num_bounds, 1, -1
 };
@@ -102,6 +110,13 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       ngx_http_set_complex_value_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_agentstream_loc_conf_t, route),
+      NULL },
+
+    { ngx_string("agentstream_directory"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, directory),
       NULL },
 
     { ngx_string("agentstream_keepalive"),
@@ -153,6 +168,20 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       offsetof(ngx_http_agentstream_loc_conf_t, on_disconnect),
       &ngx_http_agentstream_on_disconnect },
 
+    { ngx_string("agentstream_question_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, question_timeout),
+      NULL },
+
+    { ngx_string("agentstream_permission_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, permission_timeout),
+      NULL },
+
     { ngx_string("agentstream_tool_throttle"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_msec_slot,
@@ -180,6 +209,13 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_agentstream_loc_conf_t, event_size),
       NULL },
+
+    { ngx_string("agentstream_permissions"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, permissions),
+      &ngx_http_agentstream_permissions },
 
     { ngx_string("agentstream_tool_kinds"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -380,11 +416,15 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
      */
 
     conf->route = NGX_CONF_UNSET_PTR;
+    conf->directory = NGX_CONF_UNSET_PTR;
     conf->keepalive = NGX_CONF_UNSET_MSEC;
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->idle_timeout = NGX_CONF_UNSET_MSEC;
     conf->turn_timeout = NGX_CONF_UNSET_MSEC;
     conf->detach_timeout = NGX_CONF_UNSET_MSEC;
+    conf->question_timeout = NGX_CONF_UNSET_MSEC;
+    conf->permission_timeout = NGX_CONF_UNSET_MSEC;
+    conf->permissions = NGX_CONF_UNSET_UINT;
     conf->tool_throttle = NGX_CONF_UNSET_MSEC;
     conf->busy = NGX_CONF_UNSET_UINT;
     conf->on_disconnect = NGX_CONF_UNSET_UINT;
@@ -407,6 +447,7 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_core_loc_conf_t  *clcf;
 
     ngx_conf_merge_ptr_value(conf->route, prev->route, NULL);
+    ngx_conf_merge_ptr_value(conf->directory, prev->directory, NULL);
     ngx_conf_merge_msec_value(conf->keepalive, prev->keepalive, 15000);
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 60000);
     ngx_conf_merge_msec_value(conf->idle_timeout, prev->idle_timeout, 300000);
@@ -416,6 +457,12 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_HTTP_AGENTSTREAM_BUSY_REJECT);
     ngx_conf_merge_uint_value(conf->on_disconnect, prev->on_disconnect,
                               NGX_HTTP_AGENTSTREAM_CONTINUE);
+    ngx_conf_merge_msec_value(conf->question_timeout, prev->question_timeout,
+                              300000);
+    ngx_conf_merge_msec_value(conf->permission_timeout,
+                              prev->permission_timeout, 300000);
+    ngx_conf_merge_uint_value(conf->permissions, prev->permissions,
+                              NGX_HTTP_AGENTSTREAM_ASK);
     ngx_conf_merge_msec_value(conf->tool_throttle, prev->tool_throttle, 200);
     ngx_conf_merge_uint_value(conf->tool_kinds, prev->tool_kinds,
                               NGX_HTTP_AGENTSTREAM_KINDS_SEED);

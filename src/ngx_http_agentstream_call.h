@@ -24,7 +24,8 @@
 
 typedef struct ngx_http_agentstream_call_s  ngx_http_agentstream_call_t;
 
-/* a piece of a streamed response; anything but NGX_OK ends the call */
+/* a piece of a streamed response; NGX_AGAIN: it was taken, but no more until
+   call_resume(); anything else but NGX_OK ends the call */
 typedef ngx_int_t (*ngx_http_agentstream_call_body_pt)(void *data,
     u_char *pos, size_t len);
 
@@ -65,7 +66,10 @@ struct ngx_http_agentstream_call_s {
     unsigned                            filtering:1;
     unsigned                            closed:1;
     unsigned                            timedout:1;
+    unsigned                            paused:1;
     size_t                              size;
+    ngx_chain_t                        *held;      /* while paused */
+    ngx_http_request_t                 *source;    /* of the body */
     ngx_queue_t                         queue;
     ngx_event_t                         timer;
     ngx_event_t                         posted;
@@ -92,6 +96,9 @@ void ngx_http_agentstream_call_open(ngx_http_agentstream_call_t *call);
 
 /* end it now, without done_handler; may be used inside its own handlers */
 void ngx_http_agentstream_call_close(ngx_http_agentstream_call_t *call);
+
+/* go on with a streamed response; not to be used inside body_handler */
+void ngx_http_agentstream_call_resume(ngx_http_agentstream_call_t *call);
 
 /* the call a request belongs to, or NULL for a client's own request */
 ngx_http_agentstream_call_t *ngx_http_agentstream_call_of(

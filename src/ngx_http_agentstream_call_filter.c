@@ -21,6 +21,10 @@ static ngx_int_t ngx_http_agentstream_call_header_filter(
     ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
+static ngx_int_t ngx_http_agentstream_call_take(
+    ngx_http_agentstream_call_t *call, ngx_buf_t *b);
+static ngx_int_t ngx_http_agentstream_call_hold(ngx_http_request_t *r,
+    ngx_http_agentstream_call_t *call, ngx_chain_t *in);
 static ngx_int_t ngx_http_agentstream_call_collect(
     ngx_http_agentstream_call_t *call, u_char *pos, size_t len);
 
@@ -61,7 +65,17 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
         r->upstream->buffering = 0;
     }
 
-    if (call->body_handler && call->status != NGX_HTTP_OK) {
+    if (call->body_handler == NULL) {
+        return NGX_OK;
+    }
+
+    /* a stream may last, once it has begun */
+
+    if (call->timer.timer_set) {
+        ngx_del_timer(&call->timer);
+    }
+
+    if (call->status != NGX_HTTP_OK) {
         /* the opener wants a stream and nothing else */
         return NGX_ERROR;
     }
@@ -73,10 +87,8 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_agentstream_call_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
-    size_t                        len;
-    u_char                       *pos;
-    ngx_buf_t                    *b;
     ngx_int_t                     rc;
+    ngx_chain_t                  *cl;
     ngx_http_agentstream_call_t  *call;
 
     call = ngx_http_agentstream_call_of(r);
@@ -85,41 +97,131 @@ ngx_http_agentstream_call_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         return ngx_http_next_body_filter(r, in);
     }
 
-    for ( /* void */ ; in; in = in->next) {
-        b = in->buf;
+    call->source = r;
 
-        if (b->last_buf || b->last_in_chain) {
-            call->complete = 1;
-        }
+    while (call->held && !call->paused) {
+        cl = call->held;
+        call->held = cl->next;
 
-        if (!ngx_buf_in_memory(b)) {
-            b->file_pos = b->file_last;
-            continue;
-        }
+        rc = ngx_http_agentstream_call_take(call, cl->buf);
 
-        pos = b->pos;
-        len = b->last - b->pos;
-        b->pos = b->last;
+        ngx_free_chain(r->pool, cl);
 
-        if (len == 0) {
-            continue;
-        }
-
-        if (call->body_handler) {
-            call->filtering = 1;
-            rc = call->body_handler(call->data, pos, len);
-            call->filtering = 0;
-
-        } else {
-            rc = ngx_http_agentstream_call_collect(call, pos, len);
-        }
-
-        if (rc != NGX_OK || call->closed) {
+        if (rc == NGX_ERROR) {
             return NGX_ERROR;
         }
     }
 
-    return NGX_OK;
+    for ( /* void */ ; in; in = in->next) {
+
+        /* only an upstream can wait: it stops reading when its buffer is
+           full of what was not taken */
+
+        if (call->paused && r->upstream && ngx_buf_size(in->buf)) {
+            return ngx_http_agentstream_call_hold(r, call, in);
+        }
+
+        rc = ngx_http_agentstream_call_take(call, in->buf);
+
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+    }
+
+    return call->held ? NGX_AGAIN : NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_call_take(ngx_http_agentstream_call_t *call,
+    ngx_buf_t *b)
+{
+    size_t      len;
+    u_char     *pos;
+    ngx_int_t   rc;
+
+    if (b->last_buf || b->last_in_chain) {
+        call->complete = 1;
+    }
+
+    if (!ngx_buf_in_memory(b)) {
+        b->file_pos = b->file_last;
+        return NGX_OK;
+    }
+
+    pos = b->pos;
+    len = b->last - b->pos;
+    b->pos = b->last;
+
+    if (len == 0) {
+        return NGX_OK;
+    }
+
+    if (call->body_handler) {
+        call->filtering = 1;
+        rc = call->body_handler(call->data, pos, len);
+        call->filtering = 0;
+
+    } else {
+        rc = ngx_http_agentstream_call_collect(call, pos, len);
+    }
+
+    if (rc == NGX_AGAIN) {
+        call->paused = 1;
+        rc = NGX_OK;
+    }
+
+    return (rc == NGX_OK && !call->closed) ? NGX_OK : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_call_hold(ngx_http_request_t *r,
+    ngx_http_agentstream_call_t *call, ngx_chain_t *in)
+{
+    ngx_chain_t  *cl, **last;
+
+    for (last = &call->held; *last; last = &(*last)->next) { /* void */ }
+
+    for ( /* void */ ; in; in = in->next) {
+        cl = ngx_alloc_chain_link(r->pool);
+        if (cl == NULL) {
+            return NGX_ERROR;
+        }
+
+        cl->buf = in->buf;
+        cl->next = NULL;
+
+        *last = cl;
+        last = &cl->next;
+    }
+
+    return NGX_AGAIN;
+}
+
+
+void
+ngx_http_agentstream_call_resume(ngx_http_agentstream_call_t *call)
+{
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    if (!call->paused) {
+        return;
+    }
+
+    call->paused = 0;
+
+    if (!call->running) {
+        return;
+    }
+
+    r = call->source;
+    c = r->connection;
+
+    r->write_event_handler(r);
+
+    ngx_http_run_posted_requests(c);
 }
 
 

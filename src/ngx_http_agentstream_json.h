@@ -144,6 +144,39 @@ ngx_int_t ngx_http_agentstream_json_hash_prefix(
     ngx_http_agentstream_json_hash_t *h, ngx_str_t *escaped, ngx_str_t *rest);
 
 
+/*
+ * An array cut into its elements while it arrives.  handler gets each of them
+ * whole, valid as long as the call; anything but NGX_OK stops feed(), which
+ * returns it.  Zero it and set limit (of an element, 0: none), handler and ctx.
+ */
+
+#define NGX_HTTP_AGENTSTREAM_JSON_SPLIT_KEEP  65536
+
+typedef struct {
+    size_t                               limit;
+    ngx_int_t                          (*handler)(void *ctx, u_char *text,
+                                             size_t len);
+    void                                *ctx;
+
+    u_char                              *buf;     /* an element cut by the end
+                                                     of the input, malloc()ed */
+    size_t                               len;
+    size_t                               size;
+    ngx_uint_t                           state;
+    ngx_uint_t                           depth;
+} ngx_http_agentstream_json_split_t;
+
+/* NGX_OK, NGX_DECLINED: no array, or an element over the limit, NGX_ERROR: no
+   memory, or what the handler returned */
+ngx_int_t ngx_http_agentstream_json_split_feed(
+    ngx_http_agentstream_json_split_t *split, u_char *data, size_t len);
+/* whether the array's end was seen */
+ngx_uint_t ngx_http_agentstream_json_split_complete(
+    ngx_http_agentstream_json_split_t *split);
+void ngx_http_agentstream_json_split_destroy(
+    ngx_http_agentstream_json_split_t *split);
+
+
 /* between json.c and json_string.c: the string that starts at p, NULL when it
    is not valid; whether a slice with escapes decodes to the given text */
 u_char *ngx_http_agentstream_json_scan_string(u_char *p, u_char *last,

@@ -114,6 +114,10 @@ ngx_int_t ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
     ngx_http_agentstream_address_t *addr, ngx_uint_t request,
     ngx_str_t *session, ngx_str_t *id, ngx_str_t *directory);
 
+/* only the last so many elements of a list */
+ngx_int_t ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
+    ngx_http_agentstream_address_t *addr, ngx_uint_t limit);
+
 
 /* the "directory" of a session, from what GET session/{id} answers;
    NGX_DECLINED: it is no such answer */

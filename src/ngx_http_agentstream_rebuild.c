@@ -150,6 +150,7 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
 {
     ngx_str_t                              **root;
     ngx_pool_t                              *pool;
+    ngx_http_agentstream_loc_conf_t         *conf;
     ngx_http_agentstream_translate_conf_t    tcf;
 
     pool = rb->request->pool;
@@ -168,12 +169,15 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
 
     ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
 
-    tcf.acp_kinds = (rb->args.conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
-    tcf.core = (rb->args.conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    conf = rb->args.conf;
+
+    tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
 
     rb->translate = ngx_http_agentstream_translate_create(pool, &tcf,
                                           &ngx_http_agentstream_rebuild_sink,
-                                          rb, &rb->args.session, &rb->args.turn);
+                                          rb, &rb->args.session,
+                                          &rb->args.turn);
     if (rb->translate == NULL) {
         return NGX_ERROR;
     }

@@ -7,7 +7,8 @@
 /*
  * Layer 3: reconciling.  GET session/status, then GET session/{id}/message for
  * the root and each subagent, one after the other.  The status is asked first:
- * an answer that ends in between is then found complete, not missed.
+ * an answer that ends in between is then found complete, not missed.  While
+ * the session is busy, GET question and GET permission tell what waits.
  */
 
 
@@ -23,6 +24,12 @@ static void ngx_http_agentstream_reconcile_status_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_reconcile_messages_done(void *data,
     ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_reconcile_asks(
+    ngx_http_agentstream_reconcile_t *rec, ngx_uint_t permission);
+static void ngx_http_agentstream_reconcile_asks_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_reconcile_ask(
+    ngx_http_agentstream_reconcile_t *rec, ngx_str_t *body);
 
 
 ngx_int_t
@@ -215,5 +222,111 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
         rec->full = 0;
     }
 
+    if (status == NGX_HTTP_OK && rec->busy
+        && ngx_http_agentstream_reconcile_asks(rec, 0) == NGX_OK)
+    {
+        return;
+    }
+
     rec->handler(rec->data, status, rec->busy);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_reconcile_asks(ngx_http_agentstream_reconcile_t *rec,
+    ngx_uint_t permission)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(rec->conf, rec->route,
+                                      permission
+                                      ? NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS
+                                      : NGX_HTTP_AGENTSTREAM_GET_QUESTIONS,
+                                      NULL, NULL, rec->directory);
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->done_handler = ngx_http_agentstream_reconcile_asks_done;
+    call->data = rec;
+
+    rec->call = call;
+    rec->permission = permission;
+
+    ngx_http_agentstream_call_open(call);
+
+    return NGX_OK;
+}
+
+
+/* without these lists the turn can still be followed */
+
+static void
+ngx_http_agentstream_reconcile_asks_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_reconcile_t *rec = data;
+
+    ngx_uint_t  status;
+
+    rec->call = NULL;
+    status = NGX_HTTP_OK;
+
+    if (call->status == NGX_HTTP_OK
+        && ngx_http_agentstream_reconcile_ask(rec, &call->body) != NGX_OK)
+    {
+        status = NGX_HTTP_INSUFFICIENT_STORAGE;
+    }
+
+    if (status == NGX_HTTP_OK && rec->permission == 0
+        && ngx_http_agentstream_reconcile_asks(rec, 1) == NGX_OK)
+    {
+        return;
+    }
+
+    rec->handler(rec->data, status, rec->busy);
+}
+
+
+/* an element of these lists is what the event would have told */
+
+static ngx_int_t
+ngx_http_agentstream_reconcile_ask(ngx_http_agentstream_reconcile_t *rec,
+    ngx_str_t *body)
+{
+    ngx_int_t                     rc;
+    ngx_uint_t                    v;
+    ngx_http_agentstream_json_t   json;
+    ngx_http_agentstream_event_t  ev;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
+
+    ev.json = &json;
+    ev.type = rec->permission ? NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION
+                              : NGX_HTTP_AGENTSTREAM_EVENT_QUESTION;
+
+    rc = ngx_http_agentstream_json_parse(&json, body->data, body->len);
+
+    if (rc != NGX_OK
+        || ngx_http_agentstream_json_type(&json, 0)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        ngx_http_agentstream_json_destroy(&json);
+        return NGX_OK;
+    }
+
+    for (v = ngx_http_agentstream_json_first(&json, 0);
+         v && rc == NGX_OK;
+         v = ngx_http_agentstream_json_next(&json, 0, v))
+    {
+        ev.properties = v;
+        ev.session = ngx_http_agentstream_opencode_text(&json, v, "sessionID");
+
+        rc = ngx_http_agentstream_translate_event(rec->translate, &ev);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
 }

@@ -46,6 +46,7 @@ typedef struct {
     ngx_uint_t                           next;         /* session to fetch */
     ngx_uint_t                           busy;
     ngx_uint_t                           full;
+    ngx_uint_t                           permission;   /* list at hand */
 } ngx_http_agentstream_reconcile_t;
 
 

@@ -24,6 +24,8 @@
 
 static ngx_int_t ngx_http_agentstream_request_split(
     ngx_http_agentstream_request_t *req);
+static ngx_uint_t ngx_http_agentstream_request_plain(ngx_http_request_t *r,
+    u_char *p, u_char *last);
 static ngx_int_t ngx_http_agentstream_request_find(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_not_allowed(
@@ -54,6 +56,42 @@ static ngx_http_agentstream_request_route_t
     { NGX_HTTP_GET, 2, "turn", NULL,
       ngx_http_agentstream_body_none, 0,
       ngx_http_agentstream_request_turn },
+
+    { NGX_HTTP_GET, 0, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_list },
+
+    { NGX_HTTP_POST, 0, NULL, NULL,
+      ngx_http_agentstream_body_optional, 0,
+      ngx_http_agentstream_request_create },
+
+    { NGX_HTTP_GET, 1, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_look_up },
+
+    { NGX_HTTP_DELETE, 1, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_delete },
+
+    { NGX_HTTP_GET, 2, "messages", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_messages },
+
+    { NGX_HTTP_POST, 2, "interrupt", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_interrupt },
+
+    { NGX_HTTP_POST, 4, "questions", "reply",
+      ngx_http_agentstream_body_required, 0,
+      ngx_http_agentstream_request_question_reply },
+
+    { NGX_HTTP_POST, 4, "questions", "reject",
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_question_reject },
+
+    { NGX_HTTP_POST, 4, "permissions", "reply",
+      ngx_http_agentstream_body_required, 0,
+      ngx_http_agentstream_request_permission_reply },
 
     { 0, 0, NULL, NULL, ngx_http_agentstream_body_none, 0, NULL }
 };
@@ -154,6 +192,13 @@ ngx_http_agentstream_request_split(ngx_http_agentstream_request_t *req)
     p = r->uri.data + req->conf->name.len;
     last = r->uri.data + r->uri.len;
 
+    if ((r->quoted_uri || r->complex_uri)
+        && !ngx_http_agentstream_request_plain(r, p, last))
+    {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
+                                 "The path must not be encoded", NULL);
+    }
+
     /* "/sessions" and "/sessions/" are the same place, "/sessionsfoo" none */
 
     if (p < last && p[-1] != '/' && *p++ != '/') {
@@ -189,6 +234,30 @@ unknown:
 
     return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
                                               "No such route", NULL);
+}
+
+
+/* contract 1: what nginx has decoded or resolved must not have been below the
+   location, whose own name may be written as it likes */
+
+static ngx_uint_t
+ngx_http_agentstream_request_plain(ngx_http_request_t *r, u_char *p,
+    u_char *last)
+{
+    size_t   len;
+    u_char  *end;
+
+    end = ngx_strlchr(r->unparsed_uri.data,
+                      r->unparsed_uri.data + r->unparsed_uri.len, '?');
+
+    if (end == NULL) {
+        end = r->unparsed_uri.data + r->unparsed_uri.len;
+    }
+
+    len = last - p;
+
+    return (size_t) (end - r->unparsed_uri.data) >= len
+           && ngx_memcmp(end - len, p, len) == 0;
 }
 
 
@@ -474,6 +543,11 @@ ngx_http_agentstream_request_cleanup(void *data)
         ngx_http_agentstream_call_close(req->call);
         req->call = NULL;
     }
+
+    if (req->relay) {
+        ngx_http_agentstream_request_relay_leave(req->relay);
+        req->relay = NULL;
+    }
 }
 
 
@@ -520,7 +594,7 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     static ngx_str_t  none = ngx_null_string;
 
     r = req->request;
-    sse = (req->route && req->route->sse);
+    sse = (req->sse || (req->route && req->route->sse));
 
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                   "agentstream request: refused with %ui (%V)", status,

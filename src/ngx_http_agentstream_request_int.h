@@ -17,7 +17,9 @@
 
 /*
  * Layer 4, private to the request: routing, checks and errors (request), turns
- * and their streams (request_turn).
+ * and their streams (request_turn), sessions and their history
+ * (request_session), what ends or unblocks a turn (request_answer), and calls
+ * whose outcome is the response (request_relay).
  */
 
 
@@ -25,6 +27,7 @@
 
 
 typedef struct ngx_http_agentstream_request_s  ngx_http_agentstream_request_t;
+typedef struct ngx_http_agentstream_relay_s  ngx_http_agentstream_relay_t;
 
 /* NGX_DONE: the request goes on by itself; anything else finalizes it */
 typedef ngx_int_t (*ngx_http_agentstream_request_pt)(
@@ -66,9 +69,31 @@ struct ngx_http_agentstream_request_s {
     ngx_str_t                              server; /* "agentstream_route" */
     ngx_str_t                              body;   /* heap, freed by cleanup */
     size_t                                 size;
+    ngx_uint_t                             sse;    /* errors are told so here,
+                                                      whatever the route */
     ngx_http_agentstream_call_t           *call;   /* closed by cleanup */
     unsigned                               retry:1;    /* see reader_args_t */
     unsigned                               follow:1;
+    ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */
+};
+
+
+/*
+ * A call for a client whose outcome is the response.  One with effects goes
+ * through though the client leaves; others are closed then.
+ */
+
+struct ngx_http_agentstream_relay_s {
+    ngx_http_agentstream_request_t        *request;    /* NULL: left */
+    ngx_pool_t                            *pool;       /* its own */
+    ngx_http_agentstream_call_t           *call;
+    const char                            *missing;    /* what a 404 says */
+    unsigned                               effects:1;
+
+    /* of a deletion that waits for the turn's end */
+    ngx_str_t                              key;
+    ngx_event_t                            timer;
+    ngx_msec_t                             until;
 };
 
 
@@ -89,7 +114,48 @@ ngx_int_t ngx_http_agentstream_request_nothing(
 void ngx_http_agentstream_request_free_body(
     ngx_http_agentstream_request_t *req);
 
+/* wait for something other than the client, but see it leave */
+void ngx_http_agentstream_request_wait(ngx_http_agentstream_request_t *req);
+
+/* a relay to be opened; id, directory and content may be NULL; NULL: no
+   memory */
+ngx_http_agentstream_relay_t *ngx_http_agentstream_request_relay_create(
+    ngx_http_agentstream_request_t *req, ngx_uint_t request, ngx_str_t *id,
+    ngx_str_t *directory, ngx_str_t *content);
+void ngx_http_agentstream_request_relay_open(
+    ngx_http_agentstream_relay_t *relay);
+/* the client has left */
+void ngx_http_agentstream_request_relay_leave(
+    ngx_http_agentstream_relay_t *relay);
+/* the status of a failed call to OpenCode as it is told to a client */
+ngx_int_t ngx_http_agentstream_request_upstream_error(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status,
+    const char *missing);
+
+/* a body of a kind in body.h, checked and written anew; otherwise *rc is what
+   the handler returns and text is empty */
+ngx_str_t ngx_http_agentstream_request_body(
+    ngx_http_agentstream_request_t *req, ngx_uint_t kind, ngx_int_t *rc);
+
 /* routes */
+ngx_int_t ngx_http_agentstream_request_list(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_create(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_look_up(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_delete(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_messages(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_interrupt(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_question_reply(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_question_reject(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_permission_reply(
+    ngx_http_agentstream_request_t *req);
 ngx_int_t ngx_http_agentstream_request_send_message(
     ngx_http_agentstream_request_t *req);
 ngx_int_t ngx_http_agentstream_request_events(

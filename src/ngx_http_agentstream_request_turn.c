@@ -55,6 +55,8 @@ static ngx_int_t ngx_http_agentstream_request_rebuild(
 static ngx_int_t ngx_http_agentstream_request_follow(ngx_http_request_t *r,
     void *data);
 static void ngx_http_agentstream_request_orphan(ngx_str_t *turn, void *data);
+static u_char *ngx_http_agentstream_request_asks(u_char *p,
+    ngx_http_agentstream_node_t *node, ngx_uint_t permission);
 static void ngx_http_agentstream_request_cursor(
     ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t *seq);
 static void ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
@@ -600,28 +602,40 @@ ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
 ngx_int_t
 ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
 {
-    u_char                       *p, buf[512];
+    size_t                        size;
+    u_char                       *p;
     ngx_str_t                     key, body;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_ask_t   *ask;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
+    pool = req->request->pool;
     zone = ngx_http_agentstream_worker->zone;
 
-    if (ngx_http_agentstream_turn_key(req->request->pool, req->conf,
-                                      &req->server, &req->session, &key)
+    if (ngx_http_agentstream_turn_key(pool, req->conf, &req->server,
+                                      &req->session, &key)
         != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    p = ngx_cpymem(buf, "{\"turnId\":", sizeof("{\"turnId\":") - 1);
+    size = 256;
 
     ngx_http_agentstream_zone_lock(zone);
 
     node = ngx_http_agentstream_zone_turn_locked(zone, &key,
                                                  NGX_HTTP_AGENTSTREAM_NEWEST);
-    if (node) {
-        p = ngx_sprintf(p, "\"%*s\",\"running\":%s,\"stopReason\":",
+
+    for (ask = node ? node->asks : NULL; ask; ask = ask->next) {
+        size += ask->id_len + sizeof("\"\",") - 1;
+    }
+
+    body.data = ngx_pnalloc(pool, size);
+
+    if (body.data && node) {
+        p = ngx_sprintf(body.data, "{\"turnId\":\"%*s\",\"running\":%s,"
+                        "\"stopReason\":",
                         (size_t) node->id_len, node->id,
                         node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
                         ? "false" : "true");
@@ -629,20 +643,49 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
         p = node->stop_reason[0] ? ngx_sprintf(p, "\"%s\"", node->stop_reason)
                                  : ngx_sprintf(p, "null");
 
-        p = ngx_sprintf(p, ",\"packets\":%uL", node->journal.last_seq);
+        p = ngx_sprintf(p, ",\"packets\":%uL,\"questions\":[",
+                        node->journal.last_seq);
+        p = ngx_http_agentstream_request_asks(p, node, 0);
+        p = ngx_sprintf(p, "],\"permissions\":[");
+        p = ngx_http_agentstream_request_asks(p, node, 1);
+        p = ngx_sprintf(p, "]}");
+
+    } else if (body.data) {
+        p = ngx_sprintf(body.data, "{\"turnId\":null,\"running\":false,"
+                        "\"stopReason\":null,\"packets\":0,"
+                        "\"questions\":[],\"permissions\":[]}");
+
+    } else {
+        p = NULL;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    if (node == NULL) {
-        p = ngx_sprintf(p, "null,\"running\":false,\"stopReason\":null,"
-                        "\"packets\":0");
+    if (p == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    p = ngx_sprintf(p, ",\"questions\":[],\"permissions\":[]}");
-
-    body.data = buf;
-    body.len = p - buf;
+    body.len = p - body.data;
 
     return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &body);
+}
+
+
+static u_char *
+ngx_http_agentstream_request_asks(u_char *p, ngx_http_agentstream_node_t *node,
+    ngx_uint_t permission)
+{
+    ngx_uint_t                   n;
+    ngx_http_agentstream_ask_t  *ask;
+
+    n = 0;
+
+    for (ask = node->asks; ask; ask = ask->next) {
+        if (ask->permission == permission) {
+            p = ngx_sprintf(p, "%s\"%*s\"", n++ ? "," : "",
+                            (size_t) ask->id_len, ask->id);
+        }
+    }
+
+    return p;
 }

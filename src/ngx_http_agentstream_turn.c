@@ -154,6 +154,8 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
 void
 ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
 {
+    (void) ngx_http_agentstream_notify_follow(&turn->waiter, &turn->session);
+
     turn->started_at = ngx_current_msec;
     turn->heard_at = ngx_current_msec;
     turn->beat_at = ngx_current_msec;
@@ -209,6 +211,10 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     }
 
     ngx_queue_init(&turn->lookups);
+    ngx_queue_init(&turn->asks);
+
+    turn->waiter.handler = ngx_http_agentstream_turn_interrupt_handler;
+    turn->waiter.data = turn;
 
     turn->timer.handler = ngx_http_agentstream_turn_timer_handler;
     turn->timer.data = turn;
@@ -402,11 +408,18 @@ ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
 {
     ngx_int_t  rc;
 
+    if (turn->interrupt) {
+        /* or the abort would hit the session's next turn */
+        turn->held = 1;
+        return;
+    }
+
     turn->terminal = 1;
 
     ngx_http_agentstream_turn_clock(turn);
 
-    rc = ngx_http_agentstream_translate_finish(turn->translate, 0);
+    rc = ngx_http_agentstream_translate_finish(turn->translate,
+                                               turn->node->interrupted);
 
     if (rc != NGX_OK) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
@@ -487,6 +500,8 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 
     turn->phase = ngx_http_agentstream_turn_finished;
 
+    ngx_http_agentstream_notify_detach(&turn->waiter);
+
     ngx_http_agentstream_zone_lock(zone);
 
     state = ngx_http_agentstream_translate_state(turn->translate);
@@ -516,7 +531,13 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
         turn->call = NULL;
     }
 
+    if (turn->interrupt) {
+        ngx_http_agentstream_call_close(turn->interrupt);
+        turn->interrupt = NULL;
+    }
+
     ngx_http_agentstream_turn_close_lookups(turn);
+    ngx_http_agentstream_turn_ask_close(turn);
 
     if (turn->timer.timer_set) {
         ngx_del_timer(&turn->timer);
@@ -559,6 +580,7 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 {
     ngx_int_t                         rc;
     ngx_msec_t                        now;
+    ngx_uint_t                        nwaiting;
     ngx_http_agentstream_turn_t      *turn;
     ngx_http_agentstream_loc_conf_t  *conf;
 
@@ -573,7 +595,11 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         return;
     }
 
-    if (now - turn->heard_at >= conf->idle_timeout) {
+    /* a turn that waits for a person is silent, and has its own time */
+
+    (void) ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
+
+    if (nwaiting == 0 && now - turn->heard_at >= conf->idle_timeout) {
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
                                 "Nothing was heard of the turn for "
                                 "agentstream_idle_timeout");
@@ -583,15 +609,26 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
     if (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN
         && ngx_http_agentstream_turn_deserted(turn))
     {
-        ngx_http_agentstream_turn_abort(turn,
-                                        NGX_HTTP_CLIENT_CLOSED_REQUEST,
-                                        "All clients left");
-        return;
+        turn->node->interrupted = 1;
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+
+        if (turn->phase == ngx_http_agentstream_turn_finished) {
+            return;
+        }
     }
 
     if (turn->phase != ngx_http_agentstream_turn_running) {
         ngx_http_agentstream_turn_schedule(turn);
         return;
+    }
+
+    ngx_http_agentstream_turn_ask_expire(turn);
+
+    if (turn->interrupt_at && (ngx_msec_int_t) (now - turn->interrupt_at) >= 0)
+    {
+        turn->interrupt_at = 0;
+        turn->interrupting = 0;
+        ngx_http_agentstream_turn_reconcile(turn);
     }
 
     if ((turn->settle_at && (ngx_msec_int_t) (now - turn->settle_at) >= 0)
@@ -669,8 +706,8 @@ ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 void
 ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                        i;
-    ngx_msec_t                        now, at, due[7];
+    ngx_uint_t                        i, nwaiting;
+    ngx_msec_t                        now, at, due[9];
     ngx_msec_int_t                    left, nearest;
     ngx_http_agentstream_loc_conf_t  *conf;
 
@@ -684,18 +721,21 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     at = ((ngx_msec_int_t) (turn->beat_at - turn->heard_at) > 0)
          ? turn->beat_at : turn->heard_at;
 
+    due[8] = ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
+
     due[0] = turn->started_at + conf->turn_timeout;
-    due[1] = turn->heard_at + conf->idle_timeout;
+    due[1] = nwaiting ? 0 : turn->heard_at + conf->idle_timeout;
     due[2] = conf->heartbeat ? at + conf->heartbeat : 0;
     due[3] = turn->settle_at;
     due[4] = turn->flush_at;
     due[5] = turn->poll_at;
     due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
              ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
+    due[7] = turn->interrupt_at;
 
     nearest = due[0] - now;
 
-    for (i = 1; i < 7; i++) {
+    for (i = 1; i < 9; i++) {
         if (due[i]) {
             left = due[i] - now;
             nearest = ngx_min(nearest, left);

@@ -66,5 +66,14 @@ ngx_int_t ngx_http_agentstream_turn_adopt(
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_str_t *session, ngx_str_t *id);
 
+/*
+ * Asks the owner of the turn that runs in the session, whichever worker it is,
+ * to end it.  NGX_OK: it will end as cancelled, NGX_DECLINED: none runs,
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session);
+
 
 #endif /* _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_ */

@@ -170,6 +170,8 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         turn->poll_at = 0;
     }
 
+    ngx_http_agentstream_turn_interrupt_check(turn, 0);
+
     ngx_http_agentstream_turn_schedule(turn);
 }
 
@@ -227,6 +229,7 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
                                  NGX_HTTP_AGENTSTREAM_TURN_POLLS);
         }
 
+        ngx_http_agentstream_turn_interrupt_check(turn, 1);
         ngx_http_agentstream_turn_schedule(turn);
         return;
     }

@@ -24,7 +24,8 @@
 
 /*
  * Layer 3, private to the turn: how it starts (turn_start), what happens while
- * it runs (turn_follow), where its packets go (turn_sink), and its life and
+ * it runs (turn_follow), where its packets go (turn_sink), what waits for an
+ * answer (turn_ask), how it is interrupted (turn_interrupt), and its life and
  * clocks (turn).
  */
 
@@ -61,6 +62,11 @@ typedef struct {
     ngx_queue_t                          lookups;
     ngx_http_agentstream_reconcile_t     reconcile;
 
+    ngx_queue_t                          asks;     /* questions, permissions */
+    ngx_http_agentstream_waiter_t        waiter;   /* for the node's mark */
+    ngx_http_agentstream_call_t         *interrupt;    /* abort in flight, or
+                                                          NULL */
+
     ngx_event_t                          timer;
     ngx_event_t                          wake;
     uint64_t                             watchers[
@@ -75,6 +81,7 @@ typedef struct {
     ngx_msec_t                           poll_at;
     ngx_msec_t                           seen_at;      /* by a client */
     ngx_msec_t                           watched_at;   /* asked for clients */
+    ngx_msec_t                           interrupt_at; /* see whether it did */
 
     ngx_msec_t                           poll;         /* current interval */
     ngx_uint_t                           tries;
@@ -93,6 +100,9 @@ typedef struct {
     unsigned                             adopted:1;    /* from a dead worker */
     unsigned                             announce:1;   /* it began */
     unsigned                             settling:1;   /* idle was said */
+    unsigned                             interrupting:1;
+    unsigned                             held:1;       /* ends when the abort
+                                                          is answered */
 } ngx_http_agentstream_turn_t;
 
 
@@ -134,6 +144,21 @@ void ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn);
 
 /* one more session whose events are the turn's */
 ngx_int_t ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session);
+void ngx_http_agentstream_turn_ask_waiting(void *ctx, ngx_str_t *id,
+    ngx_uint_t permission, ngx_uint_t waits);
+/* reject what nobody answered in time */
+void ngx_http_agentstream_turn_ask_expire(ngx_http_agentstream_turn_t *turn);
+/* when the next one is due, 0: none; nwaiting is how many wait */
+ngx_msec_t ngx_http_agentstream_turn_ask_due(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t *nwaiting);
+void ngx_http_agentstream_turn_ask_close(ngx_http_agentstream_turn_t *turn);
+
+/* interrupt the turn if its node says so and it has come so far; busy: that
+   OpenCode works on it is known from elsewhere than its events */
+void ngx_http_agentstream_turn_interrupt_check(
+    ngx_http_agentstream_turn_t *turn, ngx_uint_t busy);
+void ngx_http_agentstream_turn_interrupt_handler(void *data);
+
 void ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_clock(ngx_http_agentstream_turn_t *turn);
 

@@ -33,8 +33,6 @@ static void ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
     ngx_str_t *message);
 static void ngx_http_agentstream_turn_lookup_done(void *data,
     ngx_http_agentstream_call_t *call);
-static void ngx_http_agentstream_turn_waiting(void *ctx, ngx_str_t *id,
-    ngx_uint_t permission, ngx_uint_t waits);
 
 
 ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_turn_sink = {
@@ -42,7 +40,7 @@ ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_turn_sink = {
     ngx_http_agentstream_turn_commit,
     ngx_http_agentstream_turn_child,
     ngx_http_agentstream_turn_lookup,
-    ngx_http_agentstream_turn_waiting
+    ngx_http_agentstream_turn_ask_waiting
 };
 
 
@@ -260,13 +258,6 @@ ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn)
         lookup = ngx_queue_data(q, ngx_http_agentstream_lookup_t, queue);
         ngx_http_agentstream_call_close(lookup->call);
     }
-}
-
-
-static void
-ngx_http_agentstream_turn_waiting(void *ctx, ngx_str_t *id,
-    ngx_uint_t permission, ngx_uint_t waits)
-{
 }
 
 

@@ -23,6 +23,8 @@
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn);
+static ngx_int_t ngx_http_agentstream_turn_share(
+    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
@@ -90,6 +92,12 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
+    if (ngx_http_agentstream_turn_share(turn) != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "Out of zone memory", NULL);
+        return;
+    }
+
     turn->phase = ngx_http_agentstream_turn_subscribing;
 
     /* contract 4.3: subscribed before the prompt is sent */
@@ -125,6 +133,27 @@ ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn)
 }
 
 
+/* other workers answer questions of this turn */
+
+static ngx_int_t
+ngx_http_agentstream_turn_share(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    rc = ngx_http_agentstream_zone_directory_locked(zone, turn->node,
+                                                    &turn->directory);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
 void
 ngx_http_agentstream_turn_ready(void *data)
 {
@@ -155,6 +184,11 @@ static void
 ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_call_t  *call;
+
+    if (turn->node->interrupted) {
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+        return;
+    }
 
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                             NGX_HTTP_AGENTSTREAM_PROMPT,

@@ -569,6 +569,18 @@ ngx_http_agentstream_zone_session_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_running_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key)
+{
+    ngx_http_agentstream_session_t  *session;
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    return session ? session->running : NULL;
+}
+
+
 static void
 ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
@@ -643,6 +655,8 @@ void
 ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {
+    ngx_http_agentstream_zone_forget_locked(zone, node);
+
     node->state = NGX_HTTP_AGENTSTREAM_TURN_FINISHED;
     node->ended = ngx_time();
     node->session->running = NULL;

@@ -64,6 +64,20 @@ typedef struct {
 } ngx_http_agentstream_journal_t;
 
 
+/* a question or a permission request that waits for a client's answer */
+
+#define NGX_HTTP_AGENTSTREAM_ASK_ID_SIZE   64
+
+typedef struct ngx_http_agentstream_ask_s  ngx_http_agentstream_ask_t;
+
+struct ngx_http_agentstream_ask_s {
+    ngx_http_agentstream_ask_t          *next;
+    uint32_t                             permission;
+    uint32_t                             id_len;
+    u_char                               id[NGX_HTTP_AGENTSTREAM_ASK_ID_SIZE];
+};
+
+
 typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
 
 
@@ -91,6 +105,14 @@ typedef struct {
     u_char                              *request_id;   /* client_request_id, in
                                                           the slab, or NULL */
     size_t                               request_id_len;
+
+    ngx_uint_t                           interrupted;  /* a client wants it
+                                                          ended; set by any
+                                                          worker, never taken
+                                                          back */
+    ngx_http_agentstream_ask_t          *asks;         /* oldest first */
+    ngx_str_t                            directory;    /* empty: not known
+                                                          yet */
 
     ngx_http_agentstream_journal_t       journal;
 
@@ -210,6 +232,30 @@ ngx_uint_t ngx_http_agentstream_zone_dead_locked(
 
 /* whether anybody watches the turn */
 ngx_uint_t ngx_http_agentstream_zone_watched_locked(
+    ngx_http_agentstream_node_t *node);
+
+/* the turn that runs in the session, or NULL */
+ngx_http_agentstream_node_t *ngx_http_agentstream_zone_running_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+
+/* where the turn's calls go to; NGX_ERROR: the zone is full */
+ngx_int_t ngx_http_agentstream_zone_directory_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_str_t *directory);
+
+/* what waits for an answer; _ask: NGX_OK, also when it is there already, or
+   NGX_ERROR: the zone is full */
+ngx_int_t ngx_http_agentstream_zone_ask_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_str_t *id, ngx_uint_t permission);
+ngx_uint_t ngx_http_agentstream_zone_asks_locked(
+    ngx_http_agentstream_node_t *node, ngx_str_t *id, ngx_uint_t permission);
+void ngx_http_agentstream_zone_answer_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_str_t *id);
+
+/* all of that, by zone_finish_locked() */
+void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
 /* the turn is over; it is kept for "retain" and as long as there is room */

@@ -217,10 +217,6 @@ wave('ends',
     { name => 'unknown model', ends => 'Model', seconds => 20,
       body => { content => 'hi', model => { providerID => 'lab',
                                             modelID => 'none' } } },
-    { name => 'deleted', ends => '(?i).*deleted', after => 8, unstored => 1,
-      orders => ['!say "Some words. "', '!sleep 4000', '!say "More."'],
-      on => { agent_message_chunk => sub { once(@_, sub {
-          ask_opencode($t, 'DELETE', "/session/$_[1]{session}") }) } } },
     { name => 'disposed', ends => 'cancelled', after => 8,
       session => ask_opencode($t, 'POST', "/session?directory=$other", {})
                      ->{id},
@@ -232,6 +228,37 @@ wave('ends',
       orders => ['!say "Full. "', '!usage {"prompt_tokens":190000}',
                  call('glob', { pattern => '*.md' }), '!next',
                  '!say "Empty."'] },
+);
+
+# the same sessions again: nothing of their first turn is left
+
+wave('again', map { { name => "$_->{name}, again", session => $_->{session},
+                      orders => ['!say "Again."'] } }
+              grep { $_->{name} =~ /^(abort|unknown|disposed)/ } @all);
+
+is(said(case($_)->{client}), 'Again.', "$_: that and no more")
+    for grep { /again$/ } map { $_->{name} } @all;
+
+# ---- what was said is taken back
+
+my @said = ('!say "First. "', call('glob', { pattern => '*.md' }), '!next',
+            '!say "Second. "', '!sleep 5000', '!say "Third."');
+
+wave('removed',
+    { name => 'part removed', has => ['chunks_discarded'], orders => \@said,
+      on => { agent_message_chunk => sub { remove(@_, 1) } } },
+    { name => 'message removed', orders => \@said,
+      on => { agent_message_chunk => sub { remove(@_, 0) } } },
+);
+
+# alone, so that the request is served before the answer is over
+
+wave('deleted',
+    { name => 'deleted', ends => '(?i).*(deleted|not found)',
+      after => 9, unstored => 1,
+      orders => ['!say "Some words. "', '!sleep 6000', '!say "More."'],
+      on => { agent_message_chunk => sub { once(@_, sub {
+          ask_opencode($t, 'DELETE', "/session/$_[1]{session}") }) } } },
 );
 
 # ---- settings
@@ -290,7 +317,7 @@ is_deeply(\%kind, { bash => 'execute', glob => 'search', grep => 'search',
     read => 'read', edit => 'edit', write => 'edit', webfetch => 'fetch' },
     'kinds');
 
-my ($long) = grep { $_->{name} eq '40 kB of output' } @all;
+my $long = case('40 kB of output');
 my $bytes = 0;
 $bytes += length $_->{raw} for $long->{client}->packets();
 my ($bash) = calls_of($long->{client});
@@ -299,14 +326,12 @@ cmp_ok(length $bash->{output}, '>=', 40_000, '40 kB of output: all of it');
 cmp_ok($bytes, '<=', 5 * length $bash->{output},
        '40 kB of output: journal ' . int($bytes / 1000) . ' kB');
 
-my ($blocks) = grep { $_->{name} eq 'blocks' } @all;
-my ($user) = @{ $t->messages($blocks->{session}) };
+my ($user) = @{ $t->messages(case('blocks')->{session}) };
 
 is(join(' ', map { $_->{type} } grep { !$_->{synthetic} } @{ $user->{parts} }),
    'text file file text', 'blocks: as OpenCode stored them');
 
-my ($passed) = grep { $_->{name} eq 'passed on' } @all;
-($user) = @{ $t->messages($passed->{session}) };
+($user) = @{ $t->messages(case('passed on')->{session}) };
 
 is($json->encode([@{ $user->{info} }{qw(agent system)},
                   $user->{info}{tools} // $user->{info}{model}{variant}]),
@@ -401,11 +426,35 @@ sub abort {
 }
 
 
+# the first text that was said, or all of its message, once there is another
+
+sub remove {
+    my ($packet, $case, $part) = @_;
+
+    return unless $packet->{content}{text} eq 'Second. ';
+
+    my ($first) = grep { $_->{type} eq 'agent_message_chunk' }
+                  map { packet_json($_) } $case->{client}->packets();
+    my ($message) = grep { $_->{info}{id} eq $first->{messageId} }
+                    @{ $t->messages($case->{session}) };
+    my ($text) = grep { $_->{type} eq 'text' } @{ $message->{parts} };
+
+    ask_opencode($t, 'DELETE', "/session/$case->{session}/message/"
+                 . $first->{messageId} . ($part ? "/part/$text->{id}" : ''));
+}
+
+
+sub case {
+    my ($name) = @_;
+
+    return (grep { $_->{name} eq $name } @all)[0];
+}
+
+
 sub packets_of {
     my ($name) = @_;
-    my ($case) = grep { $_->{name} eq $name } @all;
 
-    return map { packet_json($_) } $case->{client}->packets();
+    return map { packet_json($_) } case($name)->{client}->packets();
 }
 
 

@@ -9,7 +9,8 @@
 //                          instead of every prompt; heartbeat: ms; mute: a
 //                          directory whose streams stay open and silent;
 //                          sessions: {ID: DIRECTORY}; rules: [RULE]}
-//     GET  /_test/log     requests so far [{method, url, headers, body, time}]
+//     GET  /_test/log     requests so far [{method, url, headers, body, time,
+//                         done: when it was answered}]
 //     GET  /_test/stats   {open, opened, prompts, playing, subscribers}
 //     POST /_test/emit    {directory?, event? | line? | raw? | base64?}
 //     POST /_test/close   {directory?, reset?} ends or resets event streams
@@ -18,7 +19,8 @@
 // A RULE is {method?, url: REGEX, times?} and one or more of: status, body,
 // type; delay (ms, then the answer of that time); late (ms, with the answer of
 // now); hang; drop (close without answer); raw (bytes instead of an HTTP
-// answer); cut (bytes of body after which the connection is reset).
+// answer); cut (bytes of body after which the connection is reset); repeat
+// (body becomes an array of so many copies, "%d" in them the number).
 
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -401,13 +403,20 @@ async function obey(rule, res) {
                                : res.socket.end(rule.raw);
 
     } else if (rule.status) {
-        reply(res, rule.status, rule.body ?? '', rule.type);
+        reply(res, rule.status, repeated(rule), rule.type);
 
     } else if (!rule.hang) {
         return false;
     }
 
     return true;
+}
+
+
+function repeated({ body = '', repeat }) {
+    return repeat === undefined ? body : '[' + Array.from({ length: repeat },
+        (_, i) => body.replaceAll('%d', String(i).padStart(6, '0')))
+        .join(',') + ']';
 }
 
 
@@ -418,8 +427,11 @@ async function serve(req, res) {
     let rule;
 
     if (!url.pathname.startsWith('/_test/')) {
-        log.push({ method: req.method, url: req.url, headers: req.headers,
-                   body, json, time: Date.now() / 1000 });
+        const entry = { method: req.method, url: req.url, headers: req.headers,
+                        body, json, time: Date.now() / 1000 };
+
+        log.push(entry);
+        res.on('finish', () => { entry.done = Date.now() / 1000; });
 
         rule = (config.rules ?? []).find((r) => r.times !== 0
             && (r.method ?? req.method) === req.method

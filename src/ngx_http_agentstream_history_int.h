@@ -1,0 +1,89 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_HISTORY_INT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_HISTORY_INT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_history.h"
+#include "ngx_http_agentstream_json.h"
+#include "ngx_http_agentstream_translate.h"
+
+
+/*
+ * Layer 4, private to the history: the call and its end (history), messages
+ * and turns (history_turn), the response (history_output).
+ */
+
+
+/* in the request's pool; what is on the heap is freed by its cleanup */
+
+typedef struct {
+    ngx_http_request_t                    *request;
+    ngx_http_agentstream_history_args_t    args;
+    ngx_http_agentstream_call_t           *call;       /* NULL: over */
+    ngx_http_agentstream_json_split_t      split;
+    ngx_http_agentstream_json_t            json;
+
+    /* the turn at hand */
+    ngx_pool_t                            *pool;
+    ngx_http_agentstream_translate_t      *translate;
+    ngx_str_t                              turn;       /* in pool */
+    ngx_uint_t                             nanswers;
+    ngx_http_agentstream_acp_buf_t         usage;      /* packets kept until
+                                                          their message is
+                                                          whole */
+    u_char                                 timestamp[
+                                        NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
+
+    /* the response */
+    ngx_chain_t                           *filling;
+    ngx_chain_t                           *sending;
+    u_char                                *packet;     /* reserved last */
+    uint64_t                               seq;
+    size_t                                 filled;     /* not sent */
+    size_t                                 taken;      /* from OpenCode since
+                                                          other requests had
+                                                          their turn */
+    ngx_event_t                            event;
+
+    unsigned                               unfinished:1;   /* the last answer
+                                                              has no end */
+    unsigned                               complete:1;     /* all is in
+                                                              filling */
+} ngx_http_agentstream_history_t;
+
+
+/* history_turn: one message of the array; the end of the last turn */
+ngx_int_t ngx_http_agentstream_history_message(void *ctx, u_char *text,
+    size_t len);
+ngx_int_t ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h);
+void ngx_http_agentstream_history_destroy_turn(
+    ngx_http_agentstream_history_t *h);
+
+/* history_output */
+extern ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_history_sink;
+
+u_char *ngx_http_agentstream_history_reserve(void *ctx, size_t size);
+uint64_t ngx_http_agentstream_history_commit(void *ctx, u_char *last,
+    ngx_uint_t part);
+/* send what was kept until the message was whole */
+ngx_int_t ngx_http_agentstream_history_flush(
+    ngx_http_agentstream_history_t *h);
+/* the array's end */
+ngx_int_t ngx_http_agentstream_history_close(
+    ngx_http_agentstream_history_t *h);
+void ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h);
+void ngx_http_agentstream_history_destroy_output(
+    ngx_http_agentstream_history_t *h);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_HISTORY_INT_H_INCLUDED_ */

@@ -1,0 +1,204 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 4: relays.  A call is made to OpenCode for a client, and what comes
+ * back is the response: its body if all went well, else one "error" packet.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_request_int.h"
+
+
+static void ngx_http_agentstream_request_relay_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_request_relay_answer(
+    ngx_http_agentstream_request_t *req, ngx_http_agentstream_call_t *call,
+    const char *missing);
+
+
+void
+ngx_http_agentstream_request_wait(ngx_http_agentstream_request_t *req)
+{
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+    c = r->connection;
+
+    r->lingering_close = 0;
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (c->read->ready) {
+        ngx_post_event(c->read, &ngx_posted_events);
+    }
+}
+
+
+ngx_http_agentstream_relay_t *
+ngx_http_agentstream_request_relay_create(ngx_http_agentstream_request_t *req,
+    ngx_uint_t request, ngx_str_t *id, ngx_str_t *directory,
+    ngx_str_t *content)
+{
+    ngx_pool_t                    *pool;
+    ngx_http_agentstream_call_t   *call;
+    ngx_http_agentstream_relay_t  *relay;
+
+    pool = ngx_create_pool(512, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    relay = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_relay_t));
+    if (relay == NULL) {
+        goto failed;
+    }
+
+    call = ngx_http_agentstream_call_create(req->conf, &req->server, request,
+                                            &req->session, id, directory);
+    if (call == NULL) {
+        goto failed;
+    }
+
+    if (content && content->len) {
+        call->content.len = content->len;
+        call->content.data = ngx_pstrdup(call->pool, content);
+
+        if (call->content.data == NULL) {
+            ngx_http_agentstream_call_destroy(call);
+            goto failed;
+        }
+    }
+
+    call->done_handler = ngx_http_agentstream_request_relay_done;
+    call->data = relay;
+
+    relay->pool = pool;
+    relay->call = call;
+    relay->request = req;
+    relay->effects = 1;
+    relay->missing = "Session not found";
+
+    req->relay = relay;
+
+    return relay;
+
+failed:
+
+    ngx_destroy_pool(pool);
+
+    return NULL;
+}
+
+
+void
+ngx_http_agentstream_request_relay_open(ngx_http_agentstream_relay_t *relay)
+{
+    if (relay->request) {
+        ngx_http_agentstream_request_wait(relay->request);
+    }
+
+    ngx_http_agentstream_call_open(relay->call);
+}
+
+
+void
+ngx_http_agentstream_request_relay_leave(ngx_http_agentstream_relay_t *relay)
+{
+    relay->request = NULL;
+
+    if (!relay->effects) {
+        ngx_http_agentstream_call_close(relay->call);
+        ngx_destroy_pool(relay->pool);
+    }
+}
+
+
+static void
+ngx_http_agentstream_request_relay_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_relay_t *relay = data;
+
+    ngx_int_t                        rc;
+    const char                      *missing;
+    ngx_connection_t                *c;
+    ngx_http_request_t              *r;
+    ngx_http_agentstream_request_t  *req;
+
+    req = relay->request;
+    missing = relay->missing;
+
+    ngx_destroy_pool(relay->pool);
+
+    if (req == NULL) {
+        return;
+    }
+
+    req->relay = NULL;
+
+    r = req->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    rc = ngx_http_agentstream_request_relay_answer(req, call, missing);
+
+    ngx_http_finalize_request(r, rc);
+    ngx_http_run_posted_requests(c);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_relay_answer(ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_call_t *call, const char *missing)
+{
+    static ngx_str_t  nothing = ngx_string("null");
+
+    if (call->status < 200 || call->status >= 300) {
+        return ngx_http_agentstream_request_upstream_error(req, call->status,
+                                                           missing);
+    }
+
+    if (call->body.len == 0) {
+        return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &nothing);
+    }
+
+    return ngx_http_agentstream_request_reply(req, call->status, &call->body);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_upstream_error(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status,
+    const char *missing)
+{
+    ngx_str_t  details;
+    u_char     buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
+
+    if (status == NGX_HTTP_NOT_FOUND) {
+        return ngx_http_agentstream_request_error(req, status, missing, NULL);
+    }
+
+    details.data = buf;
+    details.len = ngx_sprintf(buf, "{\"status\":%ui}", status) - buf;
+
+    if (status == NGX_HTTP_GATEWAY_TIME_OUT) {
+        return ngx_http_agentstream_request_error(req, status,
+                                          "OpenCode does not answer in time",
+                                          &details);
+    }
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
+                                        (status == NGX_HTTP_BAD_GATEWAY)
+                                        ? "OpenCode cannot be reached"
+                                        : "OpenCode refused the request",
+                                        &details);
+}

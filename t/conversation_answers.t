@@ -1,0 +1,233 @@
+#!/usr/bin/perl
+
+# Questions and permission requests where only a scripted OpenCode can hold
+# them: asked while the event stream was away, answered by a client that leaves
+# at once, answered from every worker; who may answer what, to the byte.
+#
+# Broken by: a list of what waits that other workers do not see, or that is not
+# asked for after a gap; an answer that dies with its client; an answer passed
+# on for another session's turn; an answer that is not as the client gave it.
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+
+my $json = JSON::PP->new->utf8->canonical->allow_nonref;
+
+my $t = AgentStream->new(timeout => 90, workers => 3);
+my $n = 0;
+
+whose();
+workers();
+leaves();
+fails();
+gap();
+
+$t->done();
+
+
+# only the session's own, and only what waits, is passed on
+
+sub whose {
+    my ($mine, $c, $q) = asked('question');
+    my ($other, $d, $p) = asked('permission');
+
+    for my $try ([$mine, 'permissions', $q, '{"reply":"once"}'],
+                 [$mine, 'questions', $p, '{"answers":[["a"]]}'],
+                 [$other, 'questions', $q, '{"answers":[["a"]]}'],
+                 [$mine, 'permissions', $p, '{"reply":"always"}'],
+                 [$t->session(), 'questions', $q, '{"answers":[["a"]]}'],
+                 [$mine, 'questions', $q . 'x', '{"answers":[["a"]]}'],
+                 [$mine, 'questions', 'que_none', '{"answers":[["a"]]}'])
+    {
+        my ($session, $noun, $id, $body) = @$try;
+
+        is_error_packet($t->request('POST',
+            "/sessions/$session/$noun/$id/reply", body => $body,
+            headers => { 'Content-Type' => 'application/json' })->response(),
+            404, 'not his to answer');
+    }
+
+    is(scalar(log_of(qr{/(reply|reject)})), 0, 'nothing reaches OpenCode');
+
+    is(answer($mine, $q, [["B\x{2713}\"\\", 'Two'], []])->body(), 'true',
+       'the answer');
+    my ($log) = log_of(qr{^/question/$q/reply});
+    is_deeply($log->{json}, { answers => [["B\x{2713}\"\\", 'Two'], []] },
+              'as it was given');
+    like($log->{url}, qr{\?directory=%2Fworkspace%2Fdemo$}, 'where it belongs');
+
+    is($t->request('POST', "/sessions/$other/permissions/$p/reply",
+        body => { reply => 'reject', message => 'Why?' })->body(), 'true',
+       'the reply');
+    is_deeply((log_of(qr{^/permission/$p/reply}))[0]{json},
+              { reply => 'reject', message => 'Why?' }, 'as it was given');
+
+    resolved($mine, $q, 'question');
+    resolved($other, $p, 'permission');
+    is(answer($mine, $q, [['B']])->status(), 404, 'it waits no more');
+    end($mine, $c);
+    end($other, $d);
+    is(answer($mine, $q, [['B']])->status(), 404, 'nor when all is over');
+}
+
+
+# the list is the same for all
+
+sub workers {
+    my ($s, $c, $q) = asked('question');
+
+    is(scalar(grep { answer($s, $q, [['A']])->status() == 200 } 1 .. 12), 12,
+       'any worker answers');
+    resolved($s, $q, 'question');
+    is(scalar(grep { answer($s, $q, [['A']])->status() == 404 } 1 .. 12), 12,
+       'and knows that it is answered');
+    end($s, $c);
+}
+
+
+sub leaves {
+    my ($s, $c, $q) = asked('question');
+
+    $t->control('config', { rules => [{ url => '/reply', delay => 300 }] });
+
+    my $reply = $t->open('POST', "/sessions/$s/questions/$q/reply",
+                         body => { answers => [['A']] });
+    $t->wait([$reply], timeout => 0.1);
+    $reply->close();
+    sleep(0.5);
+
+    ok((log_of(qr{^/question/$q/reply}))[0]{done}, 'an answer goes through');
+    $t->control('config', { rules => [] });
+    resolved($s, $q, 'question');
+    end($s, $c);
+}
+
+
+sub fails {
+    my ($s, $c, $q) = asked('question');
+
+    for ([500, 502], [404, 404]) {
+        my ($upstream, $status) = @$_;
+
+        $t->control('config', { rules => [{ url => '/reply',
+            status => $upstream, body => '{"secret":1}' }] });
+        is_error_packet(answer($s, $q, [['A']])->response(), $status,
+                        "OpenCode says $upstream");
+    }
+
+    $t->control('config', { rules => [] });
+    is(answer($s, $q, [['A']])->status(), 200, 'it can be tried again');
+    resolved($s, $q, 'question');
+    end($s, $c);
+}
+
+
+# nobody was told, so OpenCode is asked
+
+sub gap {
+    my $s = $t->session();
+    my $c = $t->send_message($s, 'text:3000:8:10');
+
+    $t->wait([$c], until => sub { $_[0]->packets() > 3 });
+    $t->control('config', { rules => [{ url => '^/event', status => 503,
+                                        body => '' }] });
+    $t->control('close', { reset => 1 });
+    sleep(0.2);
+
+    my $q = ask($s, 'question');
+    my $p = ask($s, 'permission');
+    ask($t->session(), 'question');
+
+    $t->control('config', { rules => [] });
+    $t->wait([$c], timeout => 10, until => sub {
+        grep { $_ eq 'request_permission' } types($_[0]->packets()) });
+
+    my @found = grep { $_->{type} =~ /^(question_asked|request_permission)$/ }
+                map { packet_json($_) } $c->packets();
+
+    is(join(' ', map { $_->{questionId} // $_->{permissionId} } @found),
+       "$q $p", 'what was asked meanwhile');
+    is(answer($s, $q, [['A']])->status(), 200, 'can be answered');
+    is($t->request('POST', "/sessions/$s/permissions/$p/reply",
+                   body => { reply => 'once' })->status(), 200, 'all of it');
+    end($s, $c);
+}
+
+
+# ---- what all of them use
+
+# a turn that runs, in which something is asked
+
+sub asked {
+    my ($noun) = @_;
+    my $s = $t->session();
+    my $c = $t->send_message($s, 'text:3000:8:10');
+
+    $t->wait([$c], until => sub { $_[0]->packets() > 3 });
+
+    my $id = ask($s, $noun);
+    my $type = $noun eq 'question' ? 'question_asked' : 'request_permission';
+
+    $t->wait([$c], until => sub {
+        grep { $_ eq $type } types($_[0]->packets()) });
+
+    return ($s, $c, $id);
+}
+
+
+sub ask {
+    my ($session, $noun) = @_;
+    my $id = sprintf '%s_%08dAsk', substr($noun, 0, 3), ++$n;
+
+    emit("$noun.asked", { sessionID => $session, id => $id,
+        $noun eq 'question'
+        ? (questions => [{ question => 'Which?', header => 'Which',
+                           options => [{ label => 'A', description => '' }] }])
+        : (permission => 'bash', patterns => ['ls'], metadata => {},
+           always => []) });
+
+    return $id;
+}
+
+
+sub resolved {
+    my ($session, $id, $noun) = @_;
+
+    emit("$noun.replied", { sessionID => $session, requestID => $id,
+        $noun eq 'question' ? (answers => [['A']]) : (reply => 'once') });
+    sleep(0.1);
+}
+
+
+sub emit {
+    my ($type, $properties) = @_;
+
+    $t->control('emit', { event => { type => $type,
+                                     properties => $properties } });
+}
+
+
+sub answer {
+    my ($session, $id, $answers) = @_;
+
+    return $t->request('POST', "/sessions/$session/questions/$id/reply",
+                       body => { answers => $answers });
+}
+
+
+sub log_of {
+    my ($url) = @_;
+
+    return grep { $_->{url} =~ $url } @{ $t->control('log') };
+}
+
+
+sub end {
+    my ($session, $c) = @_;
+
+    $t->request('POST', "/sessions/$session/interrupt");
+    $t->wait([$c]);
+    check_turn($c, 'the turn');
+}
