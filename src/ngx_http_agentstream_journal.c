@@ -42,6 +42,9 @@ typedef struct {
 static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size, size_t limit);
+static ngx_http_agentstream_block_t *
+    ngx_http_agentstream_journal_recycle_locked(
+    ngx_http_agentstream_journal_t *journal, size_t size);
 static ngx_int_t ngx_http_agentstream_journal_drop_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal);
 static void ngx_http_agentstream_journal_link_locked(
@@ -189,11 +192,36 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
         /* the zone is full of running turns: who has most pays */
 
         if (ngx_http_agentstream_zone_drop_locked(zone) != NGX_OK) {
+            block = ngx_http_agentstream_journal_recycle_locked(journal, size);
             break;
         }
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+
+    return block;
+}
+
+
+/* nobody has a block to spare: what is in the only one goes */
+
+static ngx_http_agentstream_block_t *
+ngx_http_agentstream_journal_recycle_locked(
+    ngx_http_agentstream_journal_t *journal, size_t size)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = journal->last;
+
+    if (block == NULL || block->size < size) {
+        return NULL;
+    }
+
+    block->seq = journal->last_seq + 1;
+    block->used = 0;
+
+    journal->first_seq = block->seq;
+    journal->dropped++;
 
     return block;
 }

@@ -18,6 +18,10 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+/* turns ended in one go */
+#define NGX_HTTP_AGENTSTREAM_TURN_BURY  32
+
+
 static void ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
     ngx_str_t *id);
@@ -186,6 +190,7 @@ ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
 void
 ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 {
+    ngx_uint_t                    n;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
@@ -193,10 +198,17 @@ ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 
     ngx_http_agentstream_zone_lock(zone);
     ngx_http_agentstream_zone_expire_locked(zone);
-    node = ngx_http_agentstream_zone_orphan_locked(zone);
     ngx_http_agentstream_zone_unlock(zone);
 
-    if (node) {
+    for (n = 0; n < NGX_HTTP_AGENTSTREAM_TURN_BURY; n++) {
+        ngx_http_agentstream_zone_lock(zone);
+        node = ngx_http_agentstream_zone_orphan_locked(zone);
+        ngx_http_agentstream_zone_unlock(zone);
+
+        if (node == NULL) {
+            break;
+        }
+
         ngx_http_agentstream_turn_bury(node);
     }
 

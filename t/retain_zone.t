@@ -99,6 +99,8 @@ for my $i (grep { $many[$_]->status() == 200 } 0 .. $#many) {
     $good++ if $types[-1] eq 'prompt_response';
     $text++ if joined_text($one)
                eq stored_text($t->messages($s[$i]), $turn // '');
+
+    diag("$i: @types: $packets[-1]{data}") if $types[-1] ne 'prompt_response';
 }
 
 is($good, scalar @{ $by{200} }, 'full: each running turn has its good end');

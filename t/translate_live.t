@@ -18,7 +18,7 @@ use AgentStream::Schema;
 use File::Path qw(make_path);
 use MIME::Base64 qw(encode_base64);
 
-my $t = AgentStream->new(opencode => 'real', timeout => 300,
+my $t = AgentStream->new(opencode => 'real', timeout => 600,
     config => {
         subagent_depth => 3,
         permission => { bash => { '*' => 'allow', map { ("$_ ask*" => 'ask') }
