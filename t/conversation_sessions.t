@@ -83,7 +83,7 @@ my %rule = (
     'an error' => [502, status => 500, body => 'oops'],
     'no answer' => [502, drop => 1],
     'noise' => [502, raw => "no HTTP\r\n"],
-    'a cut answer' => [502, cut => 5],
+    'a cut answer' => [502, cut => 2],
     'silence' => [504, hang => 1],
     'nothing there' => [404, status => 404, body => '{}'],
 );
