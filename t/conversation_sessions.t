@@ -112,7 +112,7 @@ for (['POST', '', 1], ['DELETE', '/ses_b', 1], ['GET', '/ses_b', 0],
     my ($method, $path, $through) = @$_;
     my $c = $t->open($method, "/sessions$path");
 
-    $t->wait([$c], timeout => 0.15);
+    sleep(0.15);
     $c->close();
     sleep(0.6);
 
