@@ -37,6 +37,7 @@ static void *ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
 static ngx_int_t ngx_http_agentstream_init_process(ngx_cycle_t *cycle);
+static void ngx_http_agentstream_leave(void);
 static void ngx_http_agentstream_exit_process(ngx_cycle_t *cycle);
 
 
@@ -56,6 +57,21 @@ static ngx_conf_enum_t  ngx_http_agentstream_tool_kinds[] = {
 static ngx_conf_enum_t  ngx_http_agentstream_packets[] = {
     { ngx_string("all"), NGX_HTTP_AGENTSTREAM_PACKETS_ALL },
     { ngx_string("core"), NGX_HTTP_AGENTSTREAM_PACKETS_CORE },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_agentstream_busy[] = {
+    { ngx_string("reject"), NGX_HTTP_AGENTSTREAM_BUSY_REJECT },
+    { ngx_string("queue"), NGX_HTTP_AGENTSTREAM_BUSY_QUEUE },
+    { ngx_string("attach"), NGX_HTTP_AGENTSTREAM_BUSY_ATTACH },
+    { ngx_null_string, 0 }
+};
+
+
+static ngx_conf_enum_t  ngx_http_agentstream_on_disconnect[] = {
+    { ngx_string("continue"), NGX_HTTP_AGENTSTREAM_CONTINUE },
+    { ngx_string("abort"), NGX_HTTP_AGENTSTREAM_ABORT_TURN },
     { ngx_null_string, 0 }
 };
 
@@ -130,6 +146,27 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_agentstream_loc_conf_t, turn_timeout),
       NULL },
+
+    { ngx_string("agentstream_detach_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, detach_timeout),
+      NULL },
+
+    { ngx_string("agentstream_busy"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, busy),
+      &ngx_http_agentstream_busy },
+
+    { ngx_string("agentstream_on_disconnect"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, on_disconnect),
+      &ngx_http_agentstream_on_disconnect },
 
     { ngx_string("agentstream_question_timeout"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -384,10 +421,13 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->idle_timeout = NGX_CONF_UNSET_MSEC;
     conf->turn_timeout = NGX_CONF_UNSET_MSEC;
+    conf->detach_timeout = NGX_CONF_UNSET_MSEC;
     conf->question_timeout = NGX_CONF_UNSET_MSEC;
     conf->permission_timeout = NGX_CONF_UNSET_MSEC;
     conf->permissions = NGX_CONF_UNSET_UINT;
     conf->tool_throttle = NGX_CONF_UNSET_MSEC;
+    conf->busy = NGX_CONF_UNSET_UINT;
+    conf->on_disconnect = NGX_CONF_UNSET_UINT;
     conf->tool_kinds = NGX_CONF_UNSET_UINT;
     conf->packets = NGX_CONF_UNSET_UINT;
     conf->max_steps = NGX_CONF_UNSET;
@@ -412,6 +452,11 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 60000);
     ngx_conf_merge_msec_value(conf->idle_timeout, prev->idle_timeout, 300000);
     ngx_conf_merge_msec_value(conf->turn_timeout, prev->turn_timeout, 3600000);
+    ngx_conf_merge_msec_value(conf->detach_timeout, prev->detach_timeout, 0);
+    ngx_conf_merge_uint_value(conf->busy, prev->busy,
+                              NGX_HTTP_AGENTSTREAM_BUSY_REJECT);
+    ngx_conf_merge_uint_value(conf->on_disconnect, prev->on_disconnect,
+                              NGX_HTTP_AGENTSTREAM_CONTINUE);
     ngx_conf_merge_msec_value(conf->question_timeout, prev->question_timeout,
                               300000);
     ngx_conf_merge_msec_value(conf->permission_timeout,
@@ -594,7 +639,17 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
     }
 
     return ngx_http_agentstream_notify_init_worker(cycle,
-                                                ngx_http_agentstream_hub_exit);
+                                                   ngx_http_agentstream_leave);
+}
+
+
+/* the worker finishes what it has and starts nothing new */
+
+static void
+ngx_http_agentstream_leave(void)
+{
+    ngx_http_agentstream_hub_exit();
+    ngx_http_agentstream_notify_all();
 }
 
 

@@ -14,7 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_history_int.h"
-#include "ngx_http_agentstream_reader.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_sse.h"
 
 
@@ -337,7 +337,7 @@ ngx_http_agentstream_history_header(ngx_http_agentstream_history_t *h)
     r->headers_out.status = NGX_HTTP_OK;
 
     if (h->args.sse) {
-        if (ngx_http_agentstream_reader_headers(r) != NGX_OK) {
+        if (ngx_http_agentstream_output_headers(r) != NGX_OK) {
             return NGX_ERROR;
         }
 

@@ -25,10 +25,18 @@
     offsetof(ngx_http_agentstream_block_t, data)
 
 
+/* followed by the packet and its origin */
+
 typedef struct {
     uint32_t                             len;
-    uint32_t                             part;
+    uint32_t                             origin;   /* its length */
+    uint64_t                             part;
 } ngx_http_agentstream_record_t;
+
+
+#define ngx_http_agentstream_journal_size(record)                             \
+    ngx_align(sizeof(ngx_http_agentstream_record_t) + (record)->len           \
+              + (record)->origin, 8)
 
 
 static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
@@ -52,7 +60,8 @@ ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
 
     /* records are aligned, so that the next one's header is too */
 
-    size = ngx_align(sizeof(ngx_http_agentstream_record_t) + size, 8);
+    size = ngx_align(sizeof(ngx_http_agentstream_record_t) + size
+                     + NGX_HTTP_AGENTSTREAM_ORIGIN_MAX, 8);
 
     block = node->journal.last;
 
@@ -81,6 +90,8 @@ ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
                                              sizeof(node->tail));
     ngx_http_agentstream_zone_unlock(zone);
 
+    /* the terminal packet has no origin */
+
     *size = block->size - sizeof(ngx_http_agentstream_record_t);
 
     return block->data + sizeof(ngx_http_agentstream_record_t);
@@ -89,7 +100,8 @@ ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
 
 void
 ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part)
+    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part,
+    ngx_str_t *origin)
 {
     ngx_http_agentstream_block_t    *block;
     ngx_http_agentstream_record_t   *record;
@@ -101,12 +113,14 @@ ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     record = (ngx_http_agentstream_record_t *) (block->data + block->used);
 
     record->len = last - (u_char *) (record + 1);
+    record->origin = origin->len;
     record->part = part;
+
+    ngx_memcpy(last, origin->data, origin->len);
 
     ngx_http_agentstream_zone_lock(zone);
 
-    block->used += ngx_align(sizeof(ngx_http_agentstream_record_t)
-                             + record->len, 8);
+    block->used += ngx_http_agentstream_journal_size(record);
     journal->bytes += record->len;
     journal->last_seq++;
 
@@ -257,8 +271,7 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
 
         p = ngx_cpymem(p, record + 1, record->len);
 
-        cursor->offset += ngx_align(sizeof(ngx_http_agentstream_record_t)
-                                    + record->len, 8);
+        cursor->offset += ngx_http_agentstream_journal_size(record);
         cursor->seq++;
     }
 
@@ -289,7 +302,43 @@ ngx_http_agentstream_journal_seek_locked(
         record = (ngx_http_agentstream_record_t *)
                      (block->data + cursor->offset);
 
-        cursor->offset += ngx_align(sizeof(ngx_http_agentstream_record_t)
-                                    + record->len, 8);
+        cursor->offset += ngx_http_agentstream_journal_size(record);
     }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_journal_pt handler, void *data)
+{
+    uint32_t                        offset;
+    uint64_t                        seq;
+    ngx_int_t                       rc;
+    ngx_str_t                       packet, origin;
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_record_t  *record;
+
+    seq = node->journal.first_seq;
+
+    for (block = node->journal.first; block; block = block->next) {
+
+        for (offset = 0; offset < block->used; seq++) {
+            record = (ngx_http_agentstream_record_t *) (block->data + offset);
+
+            packet.data = (u_char *) (record + 1);
+            packet.len = record->len;
+            origin.data = packet.data + packet.len;
+            origin.len = record->origin;
+
+            rc = handler(data, seq, &packet, record->part, &origin);
+
+            if (rc != NGX_OK) {
+                return rc;
+            }
+
+            offset += ngx_http_agentstream_journal_size(record);
+        }
+    }
+
+    return NGX_OK;
 }

@@ -19,6 +19,9 @@
  */
 
 
+#define NGX_HTTP_AGENTSTREAM_ORIGIN_MAX  256
+
+
 /* a reader's place; zeroed and with the seq wanted next it is a valid one */
 
 typedef struct {
@@ -42,10 +45,21 @@ u_char *ngx_http_agentstream_journal_reserve_tail(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t *size);
 
-/* the reserved packet, from its start to last, becomes the next one; part is
-   for whoever takes the turn over */
+/* the reserved packet, from its start to last, becomes the next one; part and
+   origin (at most NGX_HTTP_AGENTSTREAM_ORIGIN_MAX bytes) are for whoever takes
+   the turn over */
 void ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part);
+    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part,
+    ngx_str_t *origin);
+
+/* a record, as it was appended */
+typedef ngx_int_t (*ngx_http_agentstream_journal_pt)(void *data, uint64_t seq,
+    ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin);
+
+/* all of them, oldest first, by the owner and so without the lock; anything
+   but NGX_OK ends it and is returned */
+ngx_int_t ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_journal_pt handler, void *data);
 
 /*
  * Copies whole packets from the cursor on into buf and moves the cursor.  A

@@ -26,7 +26,8 @@ struct ngx_http_agentstream_watch_s {
     ngx_queue_t                          queue;    /* in notify */
     ngx_queue_t                          waiters;
     ngx_uint_t                           busy;     /* being woken */
-    u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    ngx_uint_t                           follow;   /* a session, not a turn */
+    u_char                               id[64];
 };
 
 
@@ -34,6 +35,7 @@ typedef struct ngx_http_agentstream_notify_s {
     ngx_rbtree_t                         tree;
     ngx_rbtree_node_t                    sentinel;
     ngx_queue_t                          watches;
+    ngx_uint_t                           nfollow;  /* of them sessions */
     ngx_connection_t                    *connection;
     ngx_event_t                          poll;
     void                               (*exit)(void);
@@ -42,7 +44,11 @@ typedef struct ngx_http_agentstream_notify_s {
 
 static ngx_http_agentstream_watch_t *ngx_http_agentstream_notify_find(
     ngx_http_agentstream_notify_t *notify, ngx_str_t *turn);
-static void ngx_http_agentstream_notify_mark(ngx_str_t *turn, ngx_uint_t set);
+static ngx_int_t ngx_http_agentstream_notify_add(
+    ngx_http_agentstream_waiter_t *waiter, ngx_str_t *id, ngx_uint_t follow);
+static void ngx_http_agentstream_notify_mark(
+    ngx_http_agentstream_watch_t *watch, ngx_uint_t set);
+static void ngx_http_agentstream_notify_signal(uint64_t *slots);
 static void ngx_http_agentstream_notify_release(
     ngx_http_agentstream_watch_t *watch);
 static void ngx_http_agentstream_notify_run(
@@ -74,7 +80,6 @@ ngx_http_agentstream_notify_init_worker(ngx_cycle_t *cycle, void (*exit)(void))
     notify->poll.handler = ngx_http_agentstream_notify_poll_handler;
     notify->poll.data = notify;
     notify->poll.log = cycle->log;
-    notify->poll.cancelable = 1;
 
     ngx_http_agentstream_worker->notify = notify;
 
@@ -131,12 +136,28 @@ ngx_int_t
 ngx_http_agentstream_notify_attach(ngx_http_agentstream_waiter_t *waiter,
     ngx_str_t *turn)
 {
+    return ngx_http_agentstream_notify_add(waiter, turn, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_notify_follow(ngx_http_agentstream_waiter_t *waiter,
+    ngx_str_t *session)
+{
+    return ngx_http_agentstream_notify_add(waiter, session, 1);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_notify_add(ngx_http_agentstream_waiter_t *waiter,
+    ngx_str_t *id, ngx_uint_t follow)
+{
     ngx_http_agentstream_watch_t   *watch;
     ngx_http_agentstream_notify_t  *notify;
 
     notify = ngx_http_agentstream_worker->notify;
 
-    watch = ngx_http_agentstream_notify_find(notify, turn);
+    watch = ngx_http_agentstream_notify_find(notify, id);
 
     if (watch == NULL) {
         watch = ngx_calloc(sizeof(ngx_http_agentstream_watch_t),
@@ -145,16 +166,17 @@ ngx_http_agentstream_notify_attach(ngx_http_agentstream_waiter_t *waiter,
             return NGX_ERROR;
         }
 
-        watch->sn.str.len = ngx_min(turn->len, sizeof(watch->id));
+        watch->follow = follow;
+        watch->sn.str.len = ngx_min(id->len, sizeof(watch->id));
         watch->sn.str.data = watch->id;
-        ngx_memcpy(watch->id, turn->data, watch->sn.str.len);
+        ngx_memcpy(watch->id, id->data, watch->sn.str.len);
         watch->sn.node.key = ngx_crc32_short(watch->id, watch->sn.str.len);
 
         ngx_rbtree_insert(&notify->tree, &watch->sn.node);
         ngx_queue_insert_tail(&notify->watches, &watch->queue);
         ngx_queue_init(&watch->waiters);
 
-        ngx_http_agentstream_notify_mark(&watch->sn.str, 1);
+        ngx_http_agentstream_notify_mark(watch, 1);
 
         if (!notify->poll.timer_set) {
             ngx_add_timer(&notify->poll, NGX_HTTP_AGENTSTREAM_POLL);
@@ -197,13 +219,21 @@ ngx_http_agentstream_notify_find(ngx_http_agentstream_notify_t *notify,
 
 
 static void
-ngx_http_agentstream_notify_mark(ngx_str_t *turn, ngx_uint_t set)
+ngx_http_agentstream_notify_mark(ngx_http_agentstream_watch_t *watch,
+    ngx_uint_t set)
 {
-    uint64_t                      bit;
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
+    uint64_t                        bit, *slots;
+    ngx_http_agentstream_node_t    *node;
+    ngx_http_agentstream_zone_t    *zone;
+    ngx_http_agentstream_notify_t  *notify;
 
     zone = ngx_http_agentstream_worker->zone;
+    notify = ngx_http_agentstream_worker->notify;
+
+    if (watch->follow) {
+        notify->nfollow += set ? 1 : -1;
+        set = (notify->nfollow != 0);
+    }
 
     if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
         return;
@@ -213,13 +243,19 @@ ngx_http_agentstream_notify_mark(ngx_str_t *turn, ngx_uint_t set)
 
     ngx_http_agentstream_zone_lock(zone);
 
-    node = ngx_http_agentstream_zone_find_locked(zone, turn);
+    if (watch->follow) {
+        slots = zone->sh->followers;
 
-    if (node && set) {
-        node->watchers[zone->slot / 64] |= bit;
+    } else {
+        node = ngx_http_agentstream_zone_find_locked(zone, &watch->sn.str);
+        slots = node ? node->watchers : NULL;
+    }
 
-    } else if (node) {
-        node->watchers[zone->slot / 64] &= ~bit;
+    if (slots && set) {
+        slots[zone->slot / 64] |= bit;
+
+    } else if (slots) {
+        slots[zone->slot / 64] &= ~bit;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -237,7 +273,7 @@ ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
 
     notify = ngx_http_agentstream_worker->notify;
 
-    ngx_http_agentstream_notify_mark(&watch->sn.str, 0);
+    ngx_http_agentstream_notify_mark(watch, 0);
 
     ngx_rbtree_delete(&notify->tree, &watch->sn.node);
     ngx_queue_remove(&watch->queue);
@@ -248,17 +284,46 @@ ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
 void
 ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers)
 {
-    uint64_t                       one, mask;
-    ngx_uint_t                     i, slot;
-    ngx_http_agentstream_zone_t   *zone;
     ngx_http_agentstream_watch_t  *watch;
+
+    ngx_http_agentstream_notify_signal(watchers);
+
+    watch = ngx_http_agentstream_notify_find(
+                                    ngx_http_agentstream_worker->notify, turn);
+    if (watch) {
+        ngx_http_agentstream_notify_run(watch);
+    }
+}
+
+
+void
+ngx_http_agentstream_notify_announce(ngx_str_t *session)
+{
+    ngx_http_agentstream_notify_wake(session,
+                            ngx_http_agentstream_worker->zone->sh->followers);
+}
+
+
+void
+ngx_http_agentstream_notify_all(void)
+{
+    ngx_http_agentstream_notify_run_all(ngx_http_agentstream_worker->notify);
+}
+
+
+static void
+ngx_http_agentstream_notify_signal(uint64_t *slots)
+{
+    uint64_t                      one, mask;
+    ngx_uint_t                    i, slot;
+    ngx_http_agentstream_zone_t  *zone;
 
     one = 1;
     zone = ngx_http_agentstream_worker->zone;
 
     for (i = 0; i * 64 < zone->sh->nslots; i++) {
 
-        for (mask = watchers[i]; mask; mask &= mask - 1) {
+        for (mask = slots[i]; mask; mask &= mask - 1) {
             slot = i * 64 + __builtin_ctzll(mask);
 
             if (slot == zone->slot) {
@@ -270,12 +335,6 @@ ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers)
                               "agentstream notify: write() to eventfd failed");
             }
         }
-    }
-
-    watch = ngx_http_agentstream_notify_find(
-                                    ngx_http_agentstream_worker->notify, turn);
-    if (watch) {
-        ngx_http_agentstream_notify_run(watch);
     }
 }
 

@@ -16,9 +16,9 @@
 
 
 /*
- * Layer 2.  Who waits for a turn's packets in this worker, and how the turn's
- * owner wakes them, here or in another worker.  A wake-up says "look", not
- * what there is to see.
+ * Layer 2.  Who waits in this worker for a turn's packets, or for what happens
+ * in a session, and how they are woken from here or from another worker.  A
+ * wake-up says "look", not what there is to see.
  */
 
 
@@ -45,11 +45,19 @@ void ngx_http_agentstream_notify_exit_worker(void);
 /* called while the zone is not locked */
 ngx_int_t ngx_http_agentstream_notify_attach(
     ngx_http_agentstream_waiter_t *waiter, ngx_str_t *turn);
+ngx_int_t ngx_http_agentstream_notify_follow(
+    ngx_http_agentstream_waiter_t *waiter, ngx_str_t *session);
 void ngx_http_agentstream_notify_detach(ngx_http_agentstream_waiter_t *waiter);
 
 /* the turn has new packets or a new state: called by its owner from a posted
    event, for waiters run at once; watchers as in the turn's node */
 void ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers);
+
+/* a turn of the session began or ended: likewise */
+void ngx_http_agentstream_notify_announce(ngx_str_t *session);
+
+/* all waiters, for the worker is to leave */
+void ngx_http_agentstream_notify_all(void);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_NOTIFY_H_INCLUDED_ */

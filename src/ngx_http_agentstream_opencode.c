@@ -528,7 +528,7 @@ ngx_http_agentstream_opencode_id(ngx_str_t *id)
 {
     u_char  *p, *last;
 
-    if (id->len > NGX_HTTP_AGENTSTREAM_OPENCODE_ID_MAX) {
+    if (id->len == 0 || id->len > NGX_HTTP_AGENTSTREAM_OPENCODE_ID_MAX) {
         return 0;
     }
 
@@ -578,4 +578,49 @@ ngx_http_agentstream_opencode_message_id(u_char *dst, uint64_t msec,
     for (i = 0; i < 14; i++) {
         *dst++ = base62[random[i] % 62];
     }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_directory(ngx_pool_t *pool, ngx_str_t *answer,
+    ngx_str_t *session, ngx_str_t *directory)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    text, id;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK) {
+        id = ngx_http_agentstream_json_string(&json,
+                             ngx_http_agentstream_json_get(&json, 0, "id"));
+        text = ngx_http_agentstream_json_string(&json,
+                       ngx_http_agentstream_json_get(&json, 0, "directory"));
+
+        if (text.len == 0
+            || id.len != session->len
+            || ngx_memcmp(id.data, session->data, id.len) != 0)
+        {
+            rc = NGX_DECLINED;
+        }
+    }
+
+    if (rc == NGX_OK) {
+        directory->data = ngx_pnalloc(pool, text.len);
+
+        if (directory->data) {
+            directory->len = ngx_http_agentstream_json_decode(directory->data,
+                                                              &text)
+                             - directory->data;
+
+        } else {
+            rc = NGX_ERROR;
+        }
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
 }

@@ -119,6 +119,12 @@ ngx_int_t ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
     ngx_http_agentstream_address_t *addr, ngx_uint_t limit);
 
 
+/* the "directory" of a session, from what GET session/{id} answers;
+   NGX_DECLINED: it is no such answer */
+ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *session, ngx_str_t *directory);
+
+
 /* ids */
 
 #define NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN  (sizeof("msg_") - 1 + 12 + 14)

@@ -39,8 +39,6 @@ typedef struct {
 
 static ngx_int_t ngx_http_agentstream_prompt_fields(
     ngx_http_agentstream_prompt_ctx_t *ctx);
-static ngx_int_t ngx_http_agentstream_prompt_duplicate(
-    ngx_http_agentstream_prompt_ctx_t *ctx, ngx_uint_t name);
 static ngx_int_t ngx_http_agentstream_prompt_content(
     ngx_http_agentstream_prompt_ctx_t *ctx, ngx_uint_t value);
 static ngx_int_t ngx_http_agentstream_prompt_parts(
@@ -68,6 +66,9 @@ static ngx_int_t ngx_http_agentstream_prompt_resource(
 static ngx_int_t ngx_http_agentstream_prompt_file(
     ngx_http_agentstream_prompt_ctx_t *ctx, const char *field,
     ngx_str_t *mime, ngx_str_t *data);
+static ngx_str_t ngx_http_agentstream_prompt_text(
+    ngx_http_agentstream_prompt_ctx_t *ctx, ngx_uint_t object,
+    const char *name);
 static ngx_int_t ngx_http_agentstream_prompt_string(
     ngx_http_agentstream_prompt_ctx_t *ctx, const char *name,
     ngx_uint_t value);
@@ -153,10 +154,11 @@ ngx_http_agentstream_prompt_fields(ngx_http_agentstream_prompt_ctx_t *ctx)
 {
     ngx_int_t                             rc;
     ngx_str_t                             name;
-    ngx_uint_t                            v;
+    ngx_uint_t                            v, bit, seen;
     ngx_http_agentstream_json_t          *json;
     ngx_http_agentstream_prompt_field_t  *field;
 
+    seen = 0;
     json = ctx->json;
 
     if (ngx_http_agentstream_json_type(json, 0)
@@ -184,12 +186,16 @@ ngx_http_agentstream_prompt_fields(ngx_http_agentstream_prompt_ctx_t *ctx)
                                               "unknown field \"%V\"", &name);
         }
 
-        rc = ngx_http_agentstream_prompt_duplicate(ctx, v);
+        bit = 1 << (field - ngx_http_agentstream_prompt_table);
 
-        if (rc == NGX_OK) {
-            rc = field->handler(ctx, v + 1);
+        if (seen & bit) {
+            return ngx_http_agentstream_prompt_refuse(ctx,
+                                      "\"%s\" is given twice", field->name);
         }
 
+        seen |= bit;
+
+        rc = field->handler(ctx, v + 1);
         if (rc != NGX_OK) {
             return rc;
         }
@@ -200,33 +206,6 @@ ngx_http_agentstream_prompt_fields(ngx_http_agentstream_prompt_ctx_t *ctx)
     {
         return ngx_http_agentstream_prompt_refuse(ctx,
                                                   "\"content\" is required");
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_prompt_duplicate(ngx_http_agentstream_prompt_ctx_t *ctx,
-    ngx_uint_t name)
-{
-    ngx_str_t   text, other;
-    ngx_uint_t  v;
-
-    text = ngx_http_agentstream_json_string(ctx->json, name);
-
-    for (v = ngx_http_agentstream_json_next(ctx->json, 0, name);
-         v;
-         v = ngx_http_agentstream_json_next(ctx->json, 0, v))
-    {
-        other = ngx_http_agentstream_json_string(ctx->json, v);
-
-        if (other.len == text.len
-            && ngx_memcmp(other.data, text.data, text.len) == 0)
-        {
-            return ngx_http_agentstream_prompt_refuse(ctx,
-                                           "\"%V\" is given twice", &text);
-        }
     }
 
     return NGX_OK;
@@ -537,12 +516,10 @@ ngx_http_agentstream_prompt_image(ngx_http_agentstream_prompt_ctx_t *ctx,
 {
     ngx_str_t  data, mime;
 
-    data = ngx_http_agentstream_json_string(ctx->json,
-                    ngx_http_agentstream_json_get(ctx->json, block, "data"));
-    mime = ngx_http_agentstream_json_string(ctx->json,
-                ngx_http_agentstream_json_get(ctx->json, block, "mimeType"));
+    data = ngx_http_agentstream_prompt_text(ctx, block, "data");
+    mime = ngx_http_agentstream_prompt_text(ctx, block, "mimeType");
 
-    if (mime.len < 6 || ngx_strncmp(mime.data, "image/", 6) != 0) {
+    if (mime.len <= 6 || ngx_strncmp(mime.data, "image/", 6) != 0) {
         return ngx_http_agentstream_prompt_refuse_block(ctx, "mimeType",
                                                         "an image type");
     }
@@ -556,6 +533,7 @@ ngx_http_agentstream_prompt_link(ngx_http_agentstream_prompt_ctx_t *ctx,
     ngx_uint_t block)
 {
     ngx_str_t                     uri, name, mime;
+    ngx_uint_t                    v;
     ngx_http_agentstream_json_t  *json;
 
     json = ctx->json;
@@ -572,7 +550,27 @@ ngx_http_agentstream_prompt_link(ngx_http_agentstream_prompt_ctx_t *ctx,
                                                         "a string");
     }
 
-    if (uri.len < 5 || ngx_strncasecmp(uri.data, (u_char *) "file:", 5) != 0) {
+    v = ngx_http_agentstream_json_get(json, block, "name");
+
+    if (v && ngx_http_agentstream_json_type(json, v)
+             != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        return ngx_http_agentstream_prompt_refuse_block(ctx, "name",
+                                                        "a string");
+    }
+
+    v = ngx_http_agentstream_json_get(json, block, "mimeType");
+
+    if (v && ngx_http_agentstream_json_type(json, v)
+             != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        return ngx_http_agentstream_prompt_refuse_block(ctx, "mimeType",
+                                                        "a string");
+    }
+
+    if (uri.len < 5
+        || ngx_strncasecmp(uri.data, (u_char *) "file:", 5) != 0)
+    {
         /* OpenCode opens files only; anything else is told to the model */
 
         ngx_http_agentstream_prompt_write(ctx,
@@ -636,10 +634,8 @@ ngx_http_agentstream_prompt_resource(ngx_http_agentstream_prompt_ctx_t *ctx,
                                                         "an object");
     }
 
-    blob = ngx_http_agentstream_json_string(json,
-                        ngx_http_agentstream_json_get(json, resource, "blob"));
-    mime = ngx_http_agentstream_json_string(json,
-                    ngx_http_agentstream_json_get(json, resource, "mimeType"));
+    blob = ngx_http_agentstream_prompt_text(ctx, resource, "blob");
+    mime = ngx_http_agentstream_prompt_text(ctx, resource, "mimeType");
 
     if (blob.len == 0) {
         return ngx_http_agentstream_prompt_refuse_block(ctx, "resource.text",
@@ -697,6 +693,24 @@ ngx_http_agentstream_prompt_file(ngx_http_agentstream_prompt_ctx_t *ctx,
     ngx_http_agentstream_prompt_write(ctx, "\"}");
 
     return NGX_OK;
+}
+
+
+/* decoded in place, where only its own bytes are overwritten; a value that is
+   absent, or no string, is empty */
+
+static ngx_str_t
+ngx_http_agentstream_prompt_text(ngx_http_agentstream_prompt_ctx_t *ctx,
+    ngx_uint_t object, const char *name)
+{
+    ngx_str_t  text;
+
+    text = ngx_http_agentstream_json_string(ctx->json,
+                     ngx_http_agentstream_json_get(ctx->json, object, name));
+
+    text.len = ngx_http_agentstream_json_decode(text.data, &text) - text.data;
+
+    return text;
 }
 
 

@@ -6,9 +6,8 @@
 
 /*
  * Layer 4: the reader.  Woken, it copies what is new from the journal into a
- * buffer and sends that with one call; while the client has not taken the
- * buffer, nothing more is read.  The headers wait for the first packet, so
- * that a turn that fails before it starts has its proper status.
+ * buffer and sends that with one call.  The headers wait for the first packet,
+ * so that a turn that fails before it starts has its proper status.
  */
 
 
@@ -17,54 +16,66 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_journal.h"
 #include "ngx_http_agentstream_notify.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_reader.h"
 
 
-#define NGX_HTTP_AGENTSTREAM_READER_SIZE  16384
+#define NGX_HTTP_AGENTSTREAM_READER_SIZE   16384
+#define NGX_HTTP_AGENTSTREAM_READER_OWNER  900
+
+#define NGX_HTTP_AGENTSTREAM_RETRY_LEN     (sizeof("retry: 1000\n\n") - 1)
 
 
 typedef struct {
     ngx_http_request_t                  *request;
-    ngx_http_agentstream_loc_conf_t     *conf;
-    ngx_http_agentstream_waiter_t        waiter;
+    ngx_http_agentstream_reader_args_t   args;
+    ngx_http_agentstream_output_t        output;
+    ngx_http_agentstream_waiter_t        waiter;       /* for packets */
+    ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_http_agentstream_cursor_t        cursor;
-    ngx_str_t                            turn;
-
-    ngx_buf_t                            buf;      /* its memory is from the
-                                                      heap and lives until it
-                                                      is sent */
-    ngx_chain_t                          link;
-    ngx_event_t                          keepalive;
-    ngx_msec_t                           sent_at;
-
-    unsigned                             busy:1;   /* buf is on its way */
-    unsigned                             last:1;   /* ... and ends it all */
+    ngx_msec_t                           asked_at;     /* after the owner */
+    u_char                               turn[
+                                         NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
 } ngx_http_agentstream_reader_t;
+
+
+/* what there is to read, as seen under the lock */
+
+typedef struct {
+    ngx_uint_t                           status;
+    size_t                               size;     /* of the packets copied */
+    size_t                               need;     /* of one that is larger
+                                                      than the buffer */
+    unsigned                             more:1;   /* there are packets */
+    unsigned                             lost:1;   /* ... but not the one
+                                                      wanted */
+    unsigned                             ended:1;
+    unsigned                             orphan:1;
+} ngx_http_agentstream_reader_view_t;
 
 
 static void ngx_http_agentstream_reader_cleanup(void *data);
 static void ngx_http_agentstream_reader_wake_handler(void *data);
-static ngx_int_t ngx_http_agentstream_reader_fill(
+static ngx_int_t ngx_http_agentstream_reader_next(
     ngx_http_agentstream_reader_t *reader);
-static ngx_int_t ngx_http_agentstream_reader_header(
-    ngx_http_agentstream_reader_t *reader, ngx_uint_t status);
-static ngx_int_t ngx_http_agentstream_reader_output(
-    ngx_http_agentstream_reader_t *reader, ngx_chain_t *out);
-static void ngx_http_agentstream_reader_write_handler(ngx_http_request_t *r);
-static void ngx_http_agentstream_reader_keepalive_handler(ngx_event_t *ev);
-static ngx_int_t ngx_http_agentstream_reader_add_header(ngx_http_request_t *r,
-    const char *key, const char *value);
+static ngx_int_t ngx_http_agentstream_reader_open(
+    ngx_http_agentstream_reader_t *reader);
+static ngx_int_t ngx_http_agentstream_reader_send(
+    ngx_http_agentstream_reader_t *reader, ngx_uint_t *end);
+static void ngx_http_agentstream_reader_look(
+    ngx_http_agentstream_reader_t *reader, u_char *buf, size_t size,
+    ngx_http_agentstream_reader_view_t *view);
+static ngx_int_t ngx_http_agentstream_reader_lost(
+    ngx_http_agentstream_reader_t *reader);
+static u_char *ngx_http_agentstream_reader_retry(u_char *p);
 
 
 ngx_int_t
 ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *turn, uint64_t seq)
+    ngx_http_agentstream_reader_args_t *args)
 {
-    ngx_connection_t               *c;
     ngx_http_cleanup_t             *cln;
     ngx_http_agentstream_reader_t  *reader;
-
-    c = r->connection;
 
     reader = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_reader_t));
     if (reader == NULL) {
@@ -72,22 +83,21 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     }
 
     reader->request = r;
-    reader->conf = conf;
-    reader->cursor.seq = seq;
-    reader->sent_at = ngx_current_msec;
+    reader->args = *args;
+    reader->cursor.seq = args->seq;
 
-    reader->turn.len = turn->len;
-    reader->turn.data = ngx_pstrdup(r->pool, turn);
-    if (reader->turn.data == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    reader->keepalive.handler = ngx_http_agentstream_reader_keepalive_handler;
-    reader->keepalive.data = reader;
-    reader->keepalive.log = c->log;
+    reader->args.turn.data = reader->turn;
+    ngx_memcpy(reader->turn, args->turn.data, args->turn.len);
 
     reader->waiter.handler = ngx_http_agentstream_reader_wake_handler;
     reader->waiter.data = reader;
+    reader->follower.handler = ngx_http_agentstream_reader_wake_handler;
+    reader->follower.data = reader;
+
+    reader->output.request = r;
+    reader->output.keepalive = args->conf->keepalive;
+    reader->output.handler = ngx_http_agentstream_reader_wake_handler;
+    reader->output.data = reader;
 
     cln = ngx_http_cleanup_add(r, 0);
     if (cln == NULL) {
@@ -97,26 +107,17 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     cln->handler = ngx_http_agentstream_reader_cleanup;
     cln->data = reader;
 
-    if (ngx_http_agentstream_notify_attach(&reader->waiter, &reader->turn)
-        != NGX_OK)
+    if ((args->turn.len
+         && ngx_http_agentstream_notify_attach(&reader->waiter,
+                                               &reader->args.turn)
+            != NGX_OK)
+        || (args->follow
+            && ngx_http_agentstream_notify_follow(&reader->follower,
+                                                  &reader->args.session)
+               != NGX_OK)
+        || ngx_http_agentstream_output_open(&reader->output) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    ngx_http_set_ctx(r, reader, ngx_http_agentstream_module);
-
-    /* the body was read whole: a worker that leaves need not linger */
-    r->lingering_close = 0;
-
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (c->read->ready) {
-        ngx_post_event(c->read, &ngx_posted_events);
-    }
-
-    if (conf->keepalive) {
-        ngx_add_timer(&reader->keepalive, conf->keepalive);
     }
 
     ngx_http_agentstream_reader_wake_handler(reader);
@@ -131,15 +132,7 @@ ngx_http_agentstream_reader_cleanup(void *data)
     ngx_http_agentstream_reader_t *reader = data;
 
     ngx_http_agentstream_notify_detach(&reader->waiter);
-
-    if (reader->keepalive.timer_set) {
-        ngx_del_timer(&reader->keepalive);
-    }
-
-    if (reader->buf.start) {
-        ngx_free(reader->buf.start);
-        reader->buf.start = NULL;
-    }
+    ngx_http_agentstream_notify_detach(&reader->follower);
 }
 
 
@@ -148,356 +141,321 @@ ngx_http_agentstream_reader_wake_handler(void *data)
 {
     ngx_http_agentstream_reader_t *reader = data;
 
+    ngx_int_t   rc;
+    ngx_uint_t  end;
+
+    ngx_http_set_log_request(reader->request->connection->log,
+                             reader->request);
+
+    while (!reader->output.busy) {
+        end = 0;
+        rc = NGX_OK;
+
+        if (reader->args.turn.len == 0) {
+            rc = ngx_http_agentstream_reader_next(reader);
+        }
+
+        if (rc == NGX_OK) {
+            rc = ngx_http_agentstream_reader_send(reader, &end);
+        }
+
+        if (rc == NGX_DECLINED) {
+            rc = ngx_http_agentstream_reader_lost(reader);
+
+            if (rc == NGX_DONE) {
+                return;
+            }
+        }
+
+        if (rc == NGX_ERROR || end) {
+            /* on its way out, it is not to be woken again */
+            ngx_http_agentstream_reader_cleanup(reader);
+            ngx_http_agentstream_output_finalize(&reader->output, rc);
+            return;
+        }
+
+        if (rc == NGX_BUSY) {
+            /* nothing to send for now */
+            return;
+        }
+    }
+}
+
+
+/* the session's next turn; until there is one, the stream is just open */
+
+static ngx_int_t
+ngx_http_agentstream_reader_next(ngx_http_agentstream_reader_t *reader)
+{
+    ngx_str_t                    *turn;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+    turn = &reader->args.turn;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_turn_locked(zone, &reader->args.key,
+                                                 reader->args.number);
+    if (node) {
+        turn->len = node->id_len;
+        ngx_memcpy(turn->data, node->id, node->id_len);
+        reader->args.number = node->number;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    if (turn->len) {
+        ngx_memzero(&reader->cursor, sizeof(ngx_http_agentstream_cursor_t));
+        reader->cursor.seq = 1;
+
+        return ngx_http_agentstream_notify_attach(&reader->waiter, turn);
+    }
+
+    if (!reader->request->header_sent) {
+        return ngx_http_agentstream_reader_open(reader);
+    }
+
+    if (ngx_exiting) {
+        /* the client comes back to a worker that stays */
+        reader->args.follow = 0;
+        return NGX_OK;
+    }
+
+    return NGX_BUSY;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_reader_open(ngx_http_agentstream_reader_t *reader)
+{
+    u_char     *p;
+    ngx_int_t   rc;
+
+    p = ngx_alloc(NGX_HTTP_AGENTSTREAM_RETRY_LEN,
+                  reader->request->connection->log);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    reader->args.retry = 0;
+
+    if (ngx_http_agentstream_output_header(reader->request, NGX_HTTP_OK)
+        != NGX_OK)
+    {
+        ngx_free(p);
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_agentstream_output_send(&reader->output, p,
+                                          ngx_http_agentstream_reader_retry(p),
+                                          0);
+
+    return (rc == NGX_ERROR) ? NGX_ERROR : NGX_BUSY;
+}
+
+
+/*
+ * What is new, as far as it fits.  NGX_OK, NGX_AGAIN: it is on its way, *end:
+ * it was the last; NGX_BUSY: nothing is; NGX_DECLINED: what comes next is not
+ * kept any more.
+ */
+
+static ngx_int_t
+ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
+    ngx_uint_t *end)
+{
+    size_t                               head, size;
+    u_char                              *p, *last;
+    ngx_int_t                            rc;
+    ngx_http_agentstream_reader_view_t   view;
+
+    p = NULL;
+    last = NULL;
+    size = 0;
+    head = reader->args.retry ? NGX_HTTP_AGENTSTREAM_RETRY_LEN : 0;
+
+    for ( ;; ) {
+        ngx_http_agentstream_reader_look(reader, p ? p + head : NULL, size,
+                                         &view);
+
+        if (view.lost || view.size || !view.more) {
+            break;
+        }
+
+        if (p) {
+            ngx_free(p);
+        }
+
+        size = ngx_max(view.need, NGX_HTTP_AGENTSTREAM_READER_SIZE);
+
+        p = ngx_alloc(head + size, reader->request->connection->log);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    *end = (view.ended && !reader->args.follow);
+
+    if (view.size == 0 && !*end) {
+        rc = view.lost ? NGX_DECLINED : NGX_BUSY;
+        goto done;
+    }
+
+    if (view.status == 0 || reader->args.follow) {
+        /* the failure of one turn is not that of all to come */
+        view.status = NGX_HTTP_OK;
+    }
+
+    if (!reader->request->header_sent
+        && ngx_http_agentstream_output_header(reader->request, view.status)
+           != NGX_OK)
+    {
+        rc = NGX_ERROR;
+        goto done;
+    }
+
+    if (p) {
+        last = p + head + view.size;
+    }
+
+    if (p && head) {
+        (void) ngx_http_agentstream_reader_retry(p);
+        reader->args.retry = 0;
+    }
+
+    rc = ngx_http_agentstream_output_send(&reader->output, p, last, *end);
+    p = NULL;
+
+done:
+
+    if (p) {
+        ngx_free(p);
+    }
+
+    if (view.ended && !*end) {
+        reader->args.turn.len = 0;
+        ngx_http_agentstream_notify_detach(&reader->waiter);
+
+        if (rc == NGX_BUSY) {
+            rc = NGX_OK;
+        }
+    }
+
+    if (view.orphan && reader->args.orphan) {
+        reader->args.orphan(&reader->args.turn, reader->args.data);
+    }
+
+    return rc;
+}
+
+
+static void
+ngx_http_agentstream_reader_look(ngx_http_agentstream_reader_t *reader,
+    u_char *buf, size_t size, ngx_http_agentstream_reader_view_t *view)
+{
+    ngx_http_agentstream_node_t     *node;
+    ngx_http_agentstream_zone_t     *zone;
+    ngx_http_agentstream_cursor_t   *cursor;
+    ngx_http_agentstream_journal_t  *journal;
+
+    ngx_memzero(view, sizeof(ngx_http_agentstream_reader_view_t));
+
+    if (reader->args.turn.len == 0) {
+        view->ended = 1;
+        return;
+    }
+
+    zone = ngx_http_agentstream_worker->zone;
+    cursor = &reader->cursor;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, &reader->args.turn);
+
+    if (node == NULL) {
+        view->lost = 1;
+        goto done;
+    }
+
+    journal = &node->journal;
+
+    view->status = node->status;
+    view->more = (cursor->seq <= journal->last_seq);
+    view->lost = (cursor->seq < journal->first_seq);
+
+    if (view->lost) {
+        goto done;
+    }
+
+    if (view->more && buf) {
+        view->size = ngx_http_agentstream_journal_read_locked(node, cursor,
+                                                     buf, size, &view->need);
+    }
+
+    if (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED) {
+        view->ended = (cursor->seq > journal->last_seq);
+
+    } else if (!view->more
+               && ngx_current_msec - reader->asked_at
+                  > NGX_HTTP_AGENTSTREAM_READER_OWNER)
+    {
+        reader->asked_at = ngx_current_msec;
+        view->orphan = ngx_http_agentstream_zone_dead_locked(zone,
+                                               node->owner, node->generation);
+    }
+
+done:
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+/* never a silent gap: somebody else takes over, or the connection breaks */
+
+static ngx_int_t
+ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
+{
     ngx_int_t            rc;
+    ngx_str_t            turn;
     ngx_connection_t    *c;
     ngx_http_request_t  *r;
 
     r = reader->request;
     c = r->connection;
 
-    ngx_http_set_log_request(c->log, r);
+    ngx_log_error(NGX_LOG_WARN, c->log, 0,
+                  "agentstream reader: packets from %uL on of turn %V are "
+                  "not kept any more", reader->cursor.seq,
+                  &reader->args.turn);
 
-    while (!reader->busy) {
-        rc = ngx_http_agentstream_reader_fill(reader);
+    turn.len = reader->args.turn.len;
+    turn.data = ngx_pstrdup(r->pool, &reader->args.turn);
 
-        if (rc == NGX_AGAIN) {
-            return;
-        }
-
-        if (rc == NGX_OK) {
-            rc = ngx_http_agentstream_reader_output(reader, &reader->link);
-        }
-
-        if (rc == NGX_ERROR || reader->last) {
-            ngx_http_agentstream_notify_detach(&reader->waiter);
-            ngx_http_finalize_request(r, rc);
-            ngx_http_run_posted_requests(c);
-            return;
-        }
-    }
-}
-
-
-/* NGX_OK: buf has something to send; NGX_AGAIN: nothing new */
-
-static ngx_int_t
-ngx_http_agentstream_reader_fill(ngx_http_agentstream_reader_t *reader)
-{
-    size_t                        size, need, n;
-    u_char                       *p;
-    ngx_buf_t                    *b;
-    ngx_uint_t                    status, found, late;
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    p = NULL;
-    size = NGX_HTTP_AGENTSTREAM_READER_SIZE;
-
-    for ( ;; ) {
-        need = 0;
-        n = 0;
-        status = 0;
-        late = 0;
-
-        ngx_http_agentstream_zone_lock(zone);
-
-        node = ngx_http_agentstream_zone_find_locked(zone, &reader->turn);
-        found = (node != NULL);
-
-        if (found) {
-            status = node->status;
-            late = (reader->cursor.seq < node->journal.first_seq);
-
-            if (reader->cursor.seq > node->journal.last_seq) {
-                size = 0;
-
-            } else if (p && !late) {
-                n = ngx_http_agentstream_journal_read_locked(node,
-                                           &reader->cursor, p, size, &need);
-            }
-
-            reader->last = (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-                            && reader->cursor.seq > node->journal.last_seq);
-        }
-
-        ngx_http_agentstream_zone_unlock(zone);
-
-        if (!found || late) {
-            /* what the client wants is gone: it must not think it is done */
-            ngx_log_error(NGX_LOG_WARN, reader->request->connection->log, 0,
-                          "agentstream reader: packets from %uL on of turn %V "
-                          "are not kept any more", reader->cursor.seq,
-                          &reader->turn);
-            goto failed;
-        }
-
-        if (n || size == 0) {
-            break;
-        }
-
-        if (need) {
-            ngx_free(p);
-            size = need;
-        }
-
-        p = ngx_alloc(size, reader->request->connection->log);
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-    }
-
-    if (n == 0 && !reader->last) {
-        return NGX_AGAIN;
-    }
-
-    b = &reader->buf;
-
-    ngx_memzero(b, sizeof(ngx_buf_t));
-
-    b->start = p;
-    b->pos = p;
-    b->last = p + n;
-    b->end = p + size;
-    b->temporary = (n != 0);
-    b->flush = 1;
-    b->last_buf = reader->last;
-    b->tag = (ngx_buf_tag_t) &ngx_http_agentstream_module;
-
-    reader->link.buf = b;
-    reader->link.next = NULL;
-
-    if (!reader->request->header_sent) {
-        return ngx_http_agentstream_reader_header(reader, status);
-    }
-
-    return NGX_OK;
-
-failed:
-
-    if (p) {
-        ngx_free(p);
-    }
-
-    return NGX_ERROR;
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_reader_header(ngx_http_agentstream_reader_t *reader,
-    ngx_uint_t status)
-{
-    ngx_int_t            rc;
-    ngx_http_request_t  *r;
-
-    r = reader->request;
-
-    r->headers_out.status = status ? status : NGX_HTTP_OK;
-
-    if (ngx_http_agentstream_reader_headers(r) != NGX_OK) {
+    if (turn.data == NULL) {
         return NGX_ERROR;
     }
 
-    rc = ngx_http_send_header(r);
+    ngx_http_agentstream_reader_cleanup(reader);
+    ngx_http_agentstream_output_close(&reader->output);
 
-    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
-        return NGX_ERROR;
+    rc = reader->args.lost(r, &turn, reader->args.data);
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
+        ngx_http_run_posted_requests(c);
     }
 
-    return NGX_OK;
+    return NGX_DONE;
 }
 
 
-static ngx_int_t
-ngx_http_agentstream_reader_output(ngx_http_agentstream_reader_t *reader,
-    ngx_chain_t *out)
+/* clients are not to come back all at once after nginx was down */
+
+static u_char *
+ngx_http_agentstream_reader_retry(u_char *p)
 {
-    ngx_int_t                  rc;
-    ngx_event_t               *wev;
-    ngx_http_request_t        *r;
-    ngx_http_core_loc_conf_t  *clcf;
-
-    r = reader->request;
-    wev = r->connection->write;
-
-    rc = ngx_http_output_filter(r, out);
-
-    if (rc == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    reader->sent_at = ngx_current_msec;
-
-    if (ngx_buf_size(&reader->buf) == 0) {
-
-        if (reader->buf.start) {
-            ngx_free(reader->buf.start);
-            reader->buf.start = NULL;
-        }
-
-        reader->busy = 0;
-
-        if (wev->timer_set && !wev->delayed) {
-            ngx_del_timer(wev);
-        }
-
-        return rc;
-    }
-
-    if (reader->last) {
-        /* finalizing sends the rest */
-        return rc;
-    }
-
-    reader->busy = 1;
-    r->write_event_handler = ngx_http_agentstream_reader_write_handler;
-
-    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
-
-    if (!wev->delayed) {
-        ngx_add_timer(wev, clcf->send_timeout);
-    }
-
-    if (ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return NGX_AGAIN;
-}
-
-
-static void
-ngx_http_agentstream_reader_write_handler(ngx_http_request_t *r)
-{
-    ngx_int_t                       rc;
-    ngx_event_t                    *wev;
-    ngx_http_agentstream_reader_t  *reader;
-
-    reader = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
-    wev = r->connection->write;
-
-    if (wev->timedout) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, NGX_ETIMEDOUT,
-                      "client timed out");
-        r->connection->timedout = 1;
-        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
-        return;
-    }
-
-    if (!reader->busy) {
-        return;
-    }
-
-    rc = ngx_http_agentstream_reader_output(reader, NULL);
-
-    if (rc == NGX_ERROR) {
-        ngx_http_finalize_request(r, NGX_ERROR);
-        return;
-    }
-
-    ngx_http_agentstream_reader_wake_handler(reader);
-}
-
-
-/* contract 2: a comment after silence, so that nobody on the way gives up */
-
-static void
-ngx_http_agentstream_reader_keepalive_handler(ngx_event_t *ev)
-{
-    ngx_int_t                       rc;
-    ngx_buf_t                      *b;
-    ngx_msec_t                      silent;
-    ngx_connection_t               *c;
-    ngx_http_request_t             *r;
-    ngx_http_agentstream_reader_t  *reader;
-
-    static u_char  comment[] = ": keepalive\n\n";
-
-    reader = ev->data;
-    r = reader->request;
-    c = r->connection;
-
-    ngx_http_set_log_request(c->log, r);
-
-    silent = ngx_current_msec - reader->sent_at;
-
-    if (silent < reader->conf->keepalive) {
-        ngx_add_timer(ev, reader->conf->keepalive - silent);
-        return;
-    }
-
-    ngx_add_timer(ev, reader->conf->keepalive);
-
-    if (reader->busy || !r->header_sent) {
-        return;
-    }
-
-    b = &reader->buf;
-
-    ngx_memzero(b, sizeof(ngx_buf_t));
-
-    b->pos = comment;
-    b->last = comment + sizeof(comment) - 1;
-    b->memory = 1;
-    b->flush = 1;
-    b->tag = (ngx_buf_tag_t) &ngx_http_agentstream_module;
-
-    reader->link.buf = b;
-    reader->link.next = NULL;
-
-    rc = ngx_http_agentstream_reader_output(reader, &reader->link);
-
-    if (rc == NGX_ERROR) {
-        ngx_http_finalize_request(r, NGX_ERROR);
-    }
-
-    ngx_http_run_posted_requests(c);
-}
-
-
-ngx_int_t
-ngx_http_agentstream_reader_headers(ngx_http_request_t *r)
-{
-    ngx_str_set(&r->headers_out.content_type, "text/event-stream");
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    r->headers_out.content_type_lowcase = NULL;
-
-#if (NGX_HTTP_GZIP)
-    /* contract 2: never compressed */
-    r->gzip_tested = 1;
-    r->gzip_ok = 0;
-#endif
-
-    if (ngx_http_agentstream_reader_add_header(r, "Cache-Control", "no-cache")
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_agentstream_reader_add_header(r, "X-Accel-Buffering",
-                                                  "no");
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_reader_add_header(ngx_http_request_t *r, const char *key,
-    const char *value)
-{
-    ngx_table_elt_t  *h;
-
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memzero(h, sizeof(ngx_table_elt_t));
-
-    h->hash = 1;
-    h->key.len = ngx_strlen(key);
-    h->key.data = (u_char *) key;
-    h->value.len = ngx_strlen(value);
-    h->value.data = (u_char *) value;
-
-    return NGX_OK;
+    return ngx_sprintf(p, "retry: %ui\n\n",
+                       (ngx_uint_t) (1000 + ngx_random() % 2000));
 }

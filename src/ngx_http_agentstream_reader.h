@@ -20,16 +20,34 @@
  */
 
 
+typedef struct {
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            turn;     /* empty: the next one */
+    uint64_t                             seq;      /* first packet wanted */
+    ngx_str_t                            session;
+    ngx_str_t                            key;      /* ... in the zone */
+    uint64_t                             number;   /* of the turn, or of the
+                                                      one before the next */
+    unsigned                             retry:1;  /* say when to come back */
+    unsigned                             follow:1; /* go on with later turns */
+
+    /* what the client wants is not kept any more: another way to serve it
+       takes the request over, as reader_attach() does */
+    ngx_int_t                          (*lost)(ngx_http_request_t *r,
+                                           ngx_str_t *turn, void *data);
+    /* the turn's worker is dead */
+    void                               (*orphan)(ngx_str_t *turn, void *data);
+    void                                *data;
+} ngx_http_agentstream_reader_args_t;
+
+
 /*
  * Sends the turn's packets from seq on, to the terminal one.  Takes the
- * request over: the caller returns NGX_DONE with r->main->count raised, or
- * finalizes with what else is returned.
+ * request over: NGX_DONE, or what to finalize it with.  Strings are kept as
+ * they are, in the request's pool.
  */
 ngx_int_t ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *turn, uint64_t seq);
-
-/* what every event stream has, an error's too */
-ngx_int_t ngx_http_agentstream_reader_headers(ngx_http_request_t *r);
+    ngx_http_agentstream_reader_args_t *args);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_READER_H_INCLUDED_ */

@@ -33,9 +33,12 @@ static ngx_int_t ngx_http_agentstream_reconcile_ask(
 
 
 ngx_int_t
-ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec)
+ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec,
+    ngx_uint_t full)
 {
     ngx_http_agentstream_call_t  *call;
+
+    rec->full |= full;
 
     if (rec->call) {
         return NGX_OK;
@@ -122,14 +125,13 @@ ngx_http_agentstream_reconcile_status_done(void *data,
         ngx_http_agentstream_json_destroy(&json);
     }
 
-    if (status == NGX_HTTP_OK
-        && ngx_http_agentstream_reconcile_fetch(rec) != NGX_OK)
-    {
-        status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (status != NGX_HTTP_OK || (rec->busy && !rec->full)) {
+        rec->handler(rec->data, status, rec->busy);
+        return;
     }
 
-    if (status != NGX_HTTP_OK) {
-        rec->handler(rec->data, status, 0);
+    if (ngx_http_agentstream_reconcile_fetch(rec) != NGX_OK) {
+        rec->handler(rec->data, NGX_HTTP_INTERNAL_SERVER_ERROR, 0);
     }
 }
 
@@ -214,6 +216,10 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
         }
 
         status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (status == NGX_HTTP_OK) {
+        rec->full = 0;
     }
 
     if (status == NGX_HTTP_OK && rec->busy

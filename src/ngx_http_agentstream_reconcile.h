@@ -45,13 +45,15 @@ typedef struct {
     ngx_http_agentstream_call_t         *call;         /* NULL: not at work */
     ngx_uint_t                           next;         /* session to fetch */
     ngx_uint_t                           busy;
+    ngx_uint_t                           full;
     ngx_uint_t                           permission;   /* list at hand */
 } ngx_http_agentstream_reconcile_t;
 
 
-/* NGX_OK: handler will be called; nothing is done when it is at work */
+/* NGX_OK: handler will be called; full: messages are read also when the
+   session is busy, for events were lost */
 ngx_int_t ngx_http_agentstream_reconcile_start(
-    ngx_http_agentstream_reconcile_t *rec);
+    ngx_http_agentstream_reconcile_t *rec, ngx_uint_t full);
 void ngx_http_agentstream_reconcile_stop(
     ngx_http_agentstream_reconcile_t *rec);
 

@@ -16,7 +16,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_opencode.h"
-#include "ngx_http_agentstream_reader.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request_int.h"
 #include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_turn.h"
@@ -48,6 +48,14 @@ static ngx_http_agentstream_request_route_t
     { NGX_HTTP_POST, 2, "send-message", NULL,
       ngx_http_agentstream_body_required, 1,
       ngx_http_agentstream_request_send_message },
+
+    { NGX_HTTP_GET, 2, "events", NULL,
+      ngx_http_agentstream_body_none, 1,
+      ngx_http_agentstream_request_events },
+
+    { NGX_HTTP_GET, 2, "turn", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_turn },
 
     { NGX_HTTP_GET, 0, NULL, NULL,
       ngx_http_agentstream_body_none, 0,
@@ -646,6 +654,20 @@ ngx_http_agentstream_request_reply(ngx_http_agentstream_request_t *req,
 }
 
 
+ngx_int_t
+ngx_http_agentstream_request_nothing(ngx_http_agentstream_request_t *req)
+{
+    ngx_http_request_t  *r;
+
+    r = req->request;
+
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->header_only = 1;
+
+    return ngx_http_send_header(r);
+}
+
+
 static ngx_int_t
 ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
     ngx_uint_t status, ngx_buf_t *b, ngx_uint_t sse)
@@ -666,7 +688,7 @@ ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
     r->headers_out.content_length_n = b->last - b->pos;
 
     if (sse) {
-        if (ngx_http_agentstream_reader_headers(r) != NGX_OK) {
+        if (ngx_http_agentstream_output_headers(r) != NGX_OK) {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
 

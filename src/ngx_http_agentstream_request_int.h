@@ -72,6 +72,8 @@ struct ngx_http_agentstream_request_s {
     ngx_uint_t                             sse;    /* errors are told so here,
                                                       whatever the route */
     ngx_http_agentstream_call_t           *call;   /* closed by cleanup */
+    unsigned                               retry:1;    /* see reader_args_t */
+    unsigned                               follow:1;
     ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */
 };
 
@@ -104,6 +106,9 @@ ngx_int_t ngx_http_agentstream_request_error_text(
     ngx_str_t *message, ngx_str_t *details);
 ngx_int_t ngx_http_agentstream_request_reply(
     ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_str_t *body);
+/* 204 */
+ngx_int_t ngx_http_agentstream_request_nothing(
+    ngx_http_agentstream_request_t *req);
 
 /* the body is not needed any more */
 void ngx_http_agentstream_request_free_body(
@@ -152,6 +157,10 @@ ngx_int_t ngx_http_agentstream_request_question_reject(
 ngx_int_t ngx_http_agentstream_request_permission_reply(
     ngx_http_agentstream_request_t *req);
 ngx_int_t ngx_http_agentstream_request_send_message(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_events(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_turn(
     ngx_http_agentstream_request_t *req);
 
 

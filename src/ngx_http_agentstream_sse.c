@@ -383,3 +383,27 @@ ngx_http_agentstream_sse_tail(u_char *p)
 
     return p;
 }
+
+
+ngx_int_t
+ngx_http_agentstream_sse_data(ngx_str_t *event, ngx_str_t *data)
+{
+    u_char  *p, *last;
+
+    p = event->data;
+    last = p + event->len;
+
+    while (p && (size_t) (last - p) > sizeof("data: ") - 1) {
+
+        if (ngx_memcmp(p, "data: ", sizeof("data: ") - 1) == 0) {
+            data->data = p + sizeof("data: ") - 1;
+            data->len = last - data->data - NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
+            return NGX_OK;
+        }
+
+        p = memchr(p, LF, last - p);
+        p = p ? p + 1 : NULL;
+    }
+
+    return NGX_DECLINED;
+}

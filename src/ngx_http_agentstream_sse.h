@@ -61,5 +61,8 @@ void ngx_http_agentstream_sse_reset(ngx_http_agentstream_sse_t *sse);
 u_char *ngx_http_agentstream_sse_head(u_char *p, ngx_str_t *id, uint64_t seq);
 u_char *ngx_http_agentstream_sse_tail(u_char *p);
 
+/* the packet in what head and tail have made; NGX_DECLINED: it is not so */
+ngx_int_t ngx_http_agentstream_sse_data(ngx_str_t *event, ngx_str_t *data);
+
 
 #endif /* _NGX_HTTP_AGENTSTREAM_SSE_H_INCLUDED_ */

@@ -13,6 +13,9 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
+static ngx_int_t ngx_http_agentstream_translate_announce(
+    ngx_http_agentstream_translate_t *tr, const char *type, const char *name,
+    ngx_str_t *value);
 static ngx_int_t ngx_http_agentstream_translate_other(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_event_t *ev);
@@ -124,11 +127,39 @@ ngx_http_agentstream_translate_settled(ngx_http_agentstream_translate_t *tr)
 ngx_int_t
 ngx_http_agentstream_translate_start(ngx_http_agentstream_translate_t *tr)
 {
+    if (tr->conf.core) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_translate_announce(tr, "turn_started",
+                                                   ",\"messageId\":",
+                                                   &tr->turn);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_reset(ngx_http_agentstream_translate_t *tr,
+    const char *reason)
+{
+    ngx_str_t  text;
+
+    text.data = (u_char *) reason;
+    text.len = ngx_strlen(reason);
+
+    return ngx_http_agentstream_translate_announce(tr, "stream_reset",
+                                                   ",\"reason\":", &text);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
+    const char *type, const char *name, ngx_str_t *value)
+{
     u_char                          *p;
     ngx_int_t                        rc;
     ngx_http_agentstream_acp_buf_t   b;
 
-    if (tr->conf.core || tr->finished) {
+    if (tr->finished) {
         return NGX_OK;
     }
 
@@ -136,10 +167,10 @@ ngx_http_agentstream_translate_start(ngx_http_agentstream_translate_t *tr)
 
     ngx_memzero(&b, sizeof(ngx_http_agentstream_acp_buf_t));
 
-    ngx_http_agentstream_acp_open(&b, "turn_started", tr->timestamp);
+    ngx_http_agentstream_acp_open(&b, type, tr->timestamp);
     ngx_http_agentstream_acp_member_text(&b, ",\"turnId\":", &tr->turn);
     ngx_http_agentstream_acp_member_text(&b, ",\"sessionId\":", &tr->root.id);
-    ngx_http_agentstream_acp_member_text(&b, ",\"messageId\":", &tr->turn);
+    ngx_http_agentstream_acp_member_text(&b, name, value);
     ngx_http_agentstream_acp_close(&b, &tr->root.meta);
 
     rc = NGX_ERROR;
@@ -429,6 +460,14 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
+    v = ngx_http_agentstream_json_get(json, info, "time");
+    v = ngx_http_agentstream_opencode_get(json, v, "completed");
+
+    if (m->completed && v == 0) {
+        /* asked for before, answered after its events: not the last word */
+        return NGX_OK;
+    }
+
     if (ngx_http_agentstream_translate_message_info(tr, s, json, info, 1, ours)
         != NGX_OK)
     {
@@ -568,7 +607,36 @@ ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
 
     (void) tr->sink->commit(tr->ctx, p, part);
 
+    tr->origin.len = 0;
+
     return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call)
+{
+    u_char  *p;
+
+    static ngx_str_t  none = ngx_null_string;
+
+    p = ngx_slprintf(tr->mark_buf, tr->mark_buf + sizeof(tr->mark_buf),
+                     "%V %V %V %V", session, message, part ? part : &none,
+                     call ? call : &none);
+
+    /* cut off it would name something else */
+
+    tr->origin.data = tr->mark_buf;
+    tr->origin.len = (p == tr->mark_buf + sizeof(tr->mark_buf))
+                     ? 0 : p - tr->mark_buf;
+}
+
+
+ngx_str_t *
+ngx_http_agentstream_translate_origin(ngx_http_agentstream_translate_t *tr)
+{
+    return &tr->origin;
 }
 
 

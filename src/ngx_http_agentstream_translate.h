@@ -110,6 +110,20 @@ ngx_http_agentstream_translate_t *ngx_http_agentstream_translate_create(
 void ngx_http_agentstream_translate_destroy(
     ngx_http_agentstream_translate_t *tr);
 
+/* what the packet that is being committed tells a successor of the part it is
+   the first of: at most 256 bytes, empty for most; see _restore() */
+ngx_str_t *ngx_http_agentstream_translate_origin(
+    ngx_http_agentstream_translate_t *tr);
+
+/*
+ * A packet that another translator of this turn has committed, with its part
+ * and origin: told in their order, all of them, before anything else is done.
+ * Nothing is sent for it.
+ */
+ngx_int_t ngx_http_agentstream_translate_restore(
+    ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
+    ngx_uint_t part, ngx_str_t *origin);
+
 /* the clock, told before each of the calls below: ISO 8601, 24 bytes, read
    while the call lasts; now in milliseconds, monotonic */
 void ngx_http_agentstream_translate_time(ngx_http_agentstream_translate_t *tr,
@@ -132,6 +146,10 @@ ngx_uint_t ngx_http_agentstream_translate_settled(
 /* "turn_started" */
 ngx_int_t ngx_http_agentstream_translate_start(
     ngx_http_agentstream_translate_t *tr);
+
+/* "stream_reset": what the client has of the turn so far is void */
+ngx_int_t ngx_http_agentstream_translate_reset(
+    ngx_http_agentstream_translate_t *tr, const char *reason);
 
 /* ev was parsed and is of the turn's root session or one of its children, or
    a session.created whose parent is */

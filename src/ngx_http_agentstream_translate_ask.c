@@ -21,13 +21,37 @@ static void ngx_http_agentstream_translate_ask_permission(
 static void ngx_http_agentstream_translate_ask_raw(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
     ngx_uint_t object, const char *key, const char *name);
-static ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_find(
-    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-static void ngx_http_agentstream_translate_ask_answered(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask);
 static void ngx_http_agentstream_translate_ask_entry(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
     ngx_uint_t todo);
+
+
+ngx_http_agentstream_tr_ask_t *
+ngx_http_agentstream_translate_ask_create(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id, ngx_uint_t permission)
+{
+    ngx_http_agentstream_tr_ask_t  *ask;
+
+    ask = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_ask_t));
+    if (ask == NULL) {
+        return NULL;
+    }
+
+    if (ngx_http_agentstream_translate_copy(tr, &ask->id, id) != NGX_OK) {
+        return NULL;
+    }
+
+    ask->session = s;
+    ask->permission = permission;
+    ask->waits = 1;
+    ask->next = tr->asks;
+    tr->asks = ask;
+
+    tr->nwaiting++;
+    tr->state.waiting = 1;
+
+    return ask;
+}
 
 
 ngx_int_t
@@ -49,20 +73,13 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    ask = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_ask_t));
+    ask = ngx_http_agentstream_translate_ask_create(tr, s, &id, permission);
     if (ask == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_agentstream_translate_copy(tr, &ask->id, &id) != NGX_OK) {
         return NGX_ERROR;
     }
 
     v = ngx_http_agentstream_json_get(json, properties, "tool");
     call = ngx_http_agentstream_opencode_text(json, v, "callID");
-
-    ask->session = s;
-    ask->permission = permission;
 
     if (call.len) {
         ask->call = ngx_http_agentstream_translate_tool_find(tr, s, &call);
@@ -71,13 +88,6 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
     if (ask->call) {
         call = ask->call->id;
     }
-
-    ask->waits = 1;
-    ask->next = tr->asks;
-    tr->asks = ask;
-
-    tr->nwaiting++;
-    tr->state.waiting = 1;
 
     if (!tr->conf.core) {
 
@@ -242,7 +252,7 @@ ngx_http_agentstream_translate_ask_answer(ngx_http_agentstream_translate_t *tr,
 }
 
 
-static ngx_http_agentstream_tr_ask_t *
+ngx_http_agentstream_tr_ask_t *
 ngx_http_agentstream_translate_ask_find(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *id)
 {
@@ -272,7 +282,7 @@ ngx_http_agentstream_translate_ask_done(ngx_http_agentstream_translate_t *tr,
 }
 
 
-static void
+void
 ngx_http_agentstream_translate_ask_answered(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask)
 {

@@ -196,6 +196,11 @@ struct ngx_http_agentstream_translate_s {
     ngx_http_agentstream_acp_buf_t           joined;    /* a text */
     ngx_http_agentstream_json_t              json;      /* of the error */
 
+    ngx_str_t                                origin;    /* of the packet that
+                                                           is committed next */
+    u_char                                   mark_buf[256];
+    ngx_array_t                             *restored;  /* parts by number */
+
     size_t                                   held;      /* bytes */
     ngx_uint_t                               number;    /* of parts, calls */
     ngx_uint_t                               mark;      /* of REST answers */
@@ -203,6 +208,7 @@ struct ngx_http_agentstream_translate_s {
     unsigned                                 gap:1;     /* there was one */
     unsigned                                 aborted:1;
     unsigned                                 finished:1;
+    unsigned                                 restoring:1;
 };
 
 
@@ -227,6 +233,10 @@ struct ngx_http_agentstream_translate_s {
 /* tr->buf as the next packet */
 ngx_int_t ngx_http_agentstream_translate_send(
     ngx_http_agentstream_translate_t *tr, ngx_uint_t part);
+/* the packet sent next is the first of its part; ids may be NULL from the
+   right */
+void ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call);
 /* a copy in the pool that is text by itself */
 ngx_int_t ngx_http_agentstream_translate_copy(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *dst, ngx_str_t *src);
@@ -266,6 +276,10 @@ ngx_int_t ngx_http_agentstream_translate_message_info(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,
     ngx_uint_t ours);
+/* tokens and cost of the message, in an object that has them */
+ngx_int_t ngx_http_agentstream_translate_message_usage(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t info);
 ngx_int_t ngx_http_agentstream_translate_message_remove(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
@@ -317,6 +331,10 @@ ngx_int_t ngx_http_agentstream_translate_text_delta(
 ngx_int_t ngx_http_agentstream_translate_text_snapshot(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text, ngx_uint_t final, ngx_uint_t rest);
+/* a chunk of the part was sent */
+ngx_int_t ngx_http_agentstream_translate_text_run(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    uint64_t seq);
 /* what was sent of the part is void, as if nothing had been */
 ngx_int_t ngx_http_agentstream_translate_text_discard(
     ngx_http_agentstream_translate_t *tr,
@@ -332,6 +350,11 @@ void ngx_http_agentstream_translate_text_retry(
 ngx_int_t ngx_http_agentstream_translate_tool_update(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_http_agentstream_json_t *json, ngx_uint_t value);
+ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_create(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id);
+/* of a progress packet, whatever its time is */
+uint32_t ngx_http_agentstream_translate_tool_digest(ngx_str_t *packet);
 /* the newest call of that id in the session, or NULL */
 ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_find(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
@@ -362,6 +385,14 @@ ngx_uint_t ngx_http_agentstream_translate_tool_state_kind(
 
 /* translate_ask.c */
 
+ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_create(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id, ngx_uint_t permission);
+ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_find(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
+/* it waits no more */
+void ngx_http_agentstream_translate_ask_answered(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask);
 ngx_int_t ngx_http_agentstream_translate_ask_add(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t properties,

@@ -33,9 +33,6 @@ static void ngx_http_agentstream_translate_message_complete(
     ngx_http_agentstream_tr_message_t *m);
 static ngx_uint_t ngx_http_agentstream_translate_message_finish(
     ngx_http_agentstream_json_t *json, ngx_uint_t finish);
-static ngx_int_t ngx_http_agentstream_translate_message_usage(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
-    ngx_http_agentstream_json_t *json, ngx_uint_t info);
 static int64_t ngx_http_agentstream_translate_message_tokens(
     ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *name);
 static ngx_http_agentstream_tr_message_t *
@@ -294,7 +291,9 @@ ngx_http_agentstream_translate_message_begin(
     m->open = 1;
     tr->state.nopen++;
 
-    if (s->last == NULL || m->created >= s->last->created) {
+    if (s->last == NULL || m->created == 0
+        || m->created >= s->last->created)
+    {
         s->last = m;
     }
 
@@ -362,7 +361,7 @@ ngx_http_agentstream_translate_message_finish(
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_translate_message_usage(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
     ngx_http_agentstream_json_t *json, ngx_uint_t info)
@@ -426,9 +425,12 @@ ngx_http_agentstream_translate_message_usage(
     m->usage = u;
     m->cost = digest;
 
-    if (tr->conf.core || m->summary) {
+    if (tr->conf.core || m->summary || tr->restoring) {
         return NGX_OK;
     }
+
+    ngx_http_agentstream_translate_mark(tr, &m->session->id, &m->sn.str, NULL,
+                                        NULL);
 
     raw = ngx_http_agentstream_json_raw(json, tokens);
 

@@ -96,7 +96,7 @@ ngx_http_agentstream_translate_session_child(
     child->next = tr->root.next;
     tr->root.next = child;
 
-    if (!tr->conf.core) {
+    if (!tr->conf.core && !tr->restoring) {
         b = &tr->buf;
 
         ngx_http_agentstream_acp_open(b, "subagent_started", tr->timestamp);

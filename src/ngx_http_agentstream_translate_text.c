@@ -19,9 +19,6 @@ static ngx_int_t ngx_http_agentstream_translate_text_add(
 static ngx_int_t ngx_http_agentstream_translate_text_chunk(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text);
-static ngx_int_t ngx_http_agentstream_translate_text_run(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
-    uint64_t seq);
 static ngx_int_t ngx_http_agentstream_translate_text_discard_stale(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
@@ -197,9 +194,13 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
 
     if (part->number == 0) {
         part->number = ++tr->number;
+        ngx_http_agentstream_translate_mark(tr, &m->session->id, &m->sn.str,
+                                            &part->sn.str, NULL);
     }
 
     seq = tr->sink->commit(tr->ctx, p, part->number);
+
+    tr->origin.len = 0;
 
     ngx_http_agentstream_json_hash(&part->sent, text);
 
@@ -207,7 +208,7 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_translate_text_run(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part, uint64_t seq)
 {

@@ -32,10 +32,6 @@
 static ngx_int_t ngx_http_agentstream_translate_tool_status(
     ngx_http_agentstream_json_t *json, ngx_uint_t state, ngx_uint_t *status);
 static ngx_http_agentstream_tr_call_t *
-    ngx_http_agentstream_translate_tool_create(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
-    ngx_str_t *id);
-static ngx_http_agentstream_tr_call_t *
     ngx_http_agentstream_translate_tool_newest(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
 static ngx_int_t ngx_http_agentstream_translate_tool_start(
@@ -43,7 +39,7 @@ static ngx_int_t ngx_http_agentstream_translate_tool_start(
     ngx_http_agentstream_acp_tool_t *tool);
 static ngx_int_t ngx_http_agentstream_translate_tool_progress(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
-    ngx_http_agentstream_tr_state_t *st, ngx_uint_t first);
+    ngx_http_agentstream_tr_state_t *st);
 static ngx_uint_t ngx_http_agentstream_translate_tool_affords(
     ngx_http_agentstream_tr_call_t *call);
 static ngx_msec_t ngx_http_agentstream_translate_tool_due(
@@ -69,7 +65,7 @@ ngx_http_agentstream_translate_tool_update(
     ngx_http_agentstream_json_t *json, ngx_uint_t value)
 {
     ngx_str_t                           id;
-    ngx_uint_t                          v, first;
+    ngx_uint_t                          v;
     ngx_http_agentstream_tr_call_t     *call;
     ngx_http_agentstream_tr_state_t     st;
     ngx_http_agentstream_tr_session_t  *s;
@@ -105,7 +101,6 @@ ngx_http_agentstream_translate_tool_update(
                                                              &st.tool.name);
 
     call = part->call;
-    first = 0;
 
     if (call == NULL) {
         call = ngx_http_agentstream_translate_tool_find(tr, s, &id);
@@ -117,7 +112,9 @@ ngx_http_agentstream_translate_tool_update(
                 return NGX_ERROR;
             }
 
-            first = 1;
+            ngx_http_agentstream_translate_mark(tr, &s->id,
+                                                &part->message->sn.str,
+                                                &part->sn.str, &id);
 
             if (ngx_http_agentstream_translate_tool_start(tr, call, &st.tool)
                 != NGX_OK)
@@ -146,7 +143,7 @@ ngx_http_agentstream_translate_tool_update(
         return NGX_ERROR;
     }
 
-    return ngx_http_agentstream_translate_tool_progress(tr, call, &st, first);
+    return ngx_http_agentstream_translate_tool_progress(tr, call, &st);
 }
 
 
@@ -210,7 +207,7 @@ ngx_http_agentstream_translate_tool_newest(
 }
 
 
-static ngx_http_agentstream_tr_call_t *
+ngx_http_agentstream_tr_call_t *
 ngx_http_agentstream_translate_tool_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id)
@@ -290,6 +287,7 @@ ngx_http_agentstream_translate_tool_start(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_acp_tool_t   start;
 
     if (ngx_http_agentstream_tr_mute(tr, call->session)) {
+        tr->origin.len = 0;
         return NGX_OK;
     }
 
@@ -317,11 +315,11 @@ ngx_http_agentstream_translate_tool_start(ngx_http_agentstream_translate_t *tr,
 static ngx_int_t
 ngx_http_agentstream_translate_tool_progress(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
-    ngx_http_agentstream_tr_state_t *st, ngx_uint_t first)
+    ngx_http_agentstream_tr_state_t *st)
 {
-    size_t                           head;
     uint32_t                         digest;
     ngx_int_t                        rc;
+    ngx_str_t                        packet;
     ngx_uint_t                       repeated;
     ngx_http_agentstream_acp_buf_t  *b;
 
@@ -333,10 +331,10 @@ ngx_http_agentstream_translate_tool_progress(
         return NGX_ERROR;
     }
 
-    head = NGX_HTTP_AGENTSTREAM_TR_HEAD_LEN
-           + NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN;
+    packet.data = b->start;
+    packet.len = b->len;
 
-    digest = ngx_murmur_hash2(b->start + head, b->len - head);
+    digest = ngx_http_agentstream_translate_tool_digest(&packet);
     repeated = (st->tool.status == call->status);
 
     if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS) {
@@ -348,7 +346,7 @@ ngx_http_agentstream_translate_tool_progress(
         return NGX_OK;
     }
 
-    if (first && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_PENDING
+    if (call->len == 0 && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_PENDING
         && st->tool.input.len == 2)
     {
         /* an empty object or array: the start said it all */
@@ -400,6 +398,18 @@ ngx_http_agentstream_translate_tool_progress(
     }
 
     return rc;
+}
+
+
+uint32_t
+ngx_http_agentstream_translate_tool_digest(ngx_str_t *packet)
+{
+    size_t  head;
+
+    head = NGX_HTTP_AGENTSTREAM_TR_HEAD_LEN
+           + NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN;
+
+    return ngx_murmur_hash2(packet->data + head, packet->len - head);
 }
 
 

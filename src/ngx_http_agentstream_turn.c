@@ -17,8 +17,15 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+/* how often the zone is looked through for turns to forget */
+#define NGX_HTTP_AGENTSTREAM_TURN_EXPIRE  5000
+
+/* how often it is asked whether anybody still watches */
+#define NGX_HTTP_AGENTSTREAM_TURN_DETACH  500
+
+
 typedef struct ngx_http_agentstream_turns_s {
-    ngx_queue_t                          turns;
+    ngx_event_t                          expire;
     ngx_uint_t                           counter;
     uint64_t                             msec;
     time_t                               sec;          /* of timestamp */
@@ -28,10 +35,12 @@ typedef struct ngx_http_agentstream_turns_s {
 } ngx_http_agentstream_turns_t;
 
 
-static ngx_http_agentstream_turn_t *ngx_http_agentstream_turn_alloc(
-    ngx_http_agentstream_turn_args_t *args);
 static ngx_int_t ngx_http_agentstream_turn_register(
-    ngx_http_agentstream_turn_t *turn, ngx_str_t *running);
+    ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *other);
+static ngx_uint_t ngx_http_agentstream_turn_deserted(
+    ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn);
@@ -49,7 +58,12 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
         return NGX_ERROR;
     }
 
-    ngx_queue_init(&turns->turns);
+    turns->expire.handler = ngx_http_agentstream_turn_expire_handler;
+    turns->expire.data = turns;
+    turns->expire.log = cycle->log;
+    turns->expire.cancelable = 1;
+
+    ngx_add_timer(&turns->expire, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
 
     ngx_http_agentstream_worker->turns = turns;
 
@@ -110,20 +124,17 @@ ngx_http_agentstream_turn_timestamp(void)
 
 ngx_int_t
 ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
-    ngx_str_t *running)
+    ngx_str_t *other)
 {
-    ngx_int_t                      rc;
-    ngx_http_agentstream_turn_t   *turn;
-    ngx_http_agentstream_turns_t  *turns;
-
-    turns = ngx_http_agentstream_worker->turns;
+    ngx_int_t                     rc;
+    ngx_http_agentstream_turn_t  *turn;
 
     turn = ngx_http_agentstream_turn_alloc(args);
     if (turn == NULL) {
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_turn_register(turn, running);
+    rc = ngx_http_agentstream_turn_register(turn, args, other);
 
     if (rc != NGX_OK) {
         ngx_http_agentstream_translate_destroy(turn->translate);
@@ -131,28 +142,36 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
         return rc;
     }
 
-    ngx_queue_insert_tail(&turns->turns, &turn->queue);
+    turn->announce = 1;
+    ngx_post_event(&turn->wake, &ngx_posted_events);
 
-    (void) ngx_http_agentstream_notify_attach(&turn->waiter, &turn->id);
-
-    turn->started_at = ngx_current_msec;
-    turn->heard_at = ngx_current_msec;
-    turn->beat_at = ngx_current_msec;
-
-    ngx_http_agentstream_turn_schedule(turn);
-    ngx_http_agentstream_turn_resolve(turn);
+    ngx_http_agentstream_turn_begin(turn);
 
     return NGX_OK;
 }
 
 
-static ngx_http_agentstream_turn_t *
+void
+ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
+{
+    (void) ngx_http_agentstream_notify_follow(&turn->waiter, &turn->session);
+
+    turn->started_at = ngx_current_msec;
+    turn->heard_at = ngx_current_msec;
+    turn->beat_at = ngx_current_msec;
+    turn->seen_at = ngx_current_msec;
+    turn->watched_at = ngx_current_msec;
+
+    ngx_http_agentstream_turn_schedule(turn);
+    ngx_http_agentstream_turn_resolve(turn);
+}
+
+
+ngx_http_agentstream_turn_t *
 ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
 {
-    ngx_str_t                              **root;
-    ngx_pool_t                              *pool;
-    ngx_http_agentstream_turn_t             *turn;
-    ngx_http_agentstream_translate_conf_t    tcf;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_turn_t  *turn;
 
     pool = ngx_create_pool(2048, ngx_cycle->log);
     if (pool == NULL) {
@@ -187,12 +206,9 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
         goto failed;
     }
 
-    root = ngx_array_push(&turn->sessions);
-    if (root == NULL) {
+    if (ngx_http_agentstream_turn_child(turn, &turn->session) != NGX_OK) {
         goto failed;
     }
-
-    *root = &turn->session;
 
     ngx_queue_init(&turn->lookups);
     ngx_queue_init(&turn->asks);
@@ -214,16 +230,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     turn->sub.broken = ngx_http_agentstream_turn_broken;
     turn->sub.data = turn;
 
-    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
-
-    tcf.tool_throttle = args->conf->tool_throttle;
-    tcf.acp_kinds = (args->conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
-    tcf.core = (args->conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
-
-    turn->translate = ngx_http_agentstream_translate_create(pool, &tcf,
-                                             &ngx_http_agentstream_turn_sink,
-                                             turn, &turn->session, &turn->id);
-    if (turn->translate == NULL) {
+    if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
         goto failed;
     }
 
@@ -231,7 +238,6 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     turn->reconcile.route = &turn->route;
     turn->reconcile.directory = &turn->directory;
     turn->reconcile.sessions = &turn->sessions;
-    turn->reconcile.translate = turn->translate;
     turn->reconcile.handler = ngx_http_agentstream_turn_reconciled;
     turn->reconcile.data = turn;
 
@@ -245,9 +251,33 @@ failed:
 }
 
 
+ngx_int_t
+ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_loc_conf_t        *conf;
+    ngx_http_agentstream_translate_conf_t   tcf;
+
+    conf = turn->conf;
+
+    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
+
+    tcf.tool_throttle = conf->tool_throttle;
+    tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+
+    turn->translate = ngx_http_agentstream_translate_create(turn->pool, &tcf,
+                                              &ngx_http_agentstream_turn_sink,
+                                              turn, &turn->session, &turn->id);
+
+    turn->reconcile.translate = turn->translate;
+
+    return turn->translate ? NGX_OK : NGX_ERROR;
+}
+
+
 static ngx_int_t
 ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
-    ngx_str_t *running)
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *other)
 {
     ngx_int_t                     rc;
     ngx_str_t                     key;
@@ -263,16 +293,19 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
         return NGX_ERROR;
     }
 
+    other->len = 0;
+
     ngx_http_agentstream_zone_lock(zone);
 
-    rc = ngx_http_agentstream_zone_create_locked(zone, &key, &turn->id, &node);
-
+    rc = ngx_http_agentstream_zone_create_locked(zone, &key, &turn->id,
+                                                 &args->request_id,
+                                                 args->ticket, &node);
     if (rc == NGX_OK) {
         turn->node = node;
 
-    } else if (rc == NGX_BUSY && running) {
-        running->len = node->id_len;
-        ngx_memcpy(running->data, node->id, node->id_len);
+    } else if (rc != NGX_ERROR && node) {
+        other->len = node->id_len;
+        ngx_memcpy(other->data, node->id, node->id_len);
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -458,9 +491,10 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
 static void
 ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                      i;
-    ngx_http_agentstream_zone_t    *zone;
-    ngx_http_agentstream_route_t  **routes;
+    ngx_uint_t                                i;
+    ngx_http_agentstream_zone_t              *zone;
+    ngx_http_agentstream_route_t            **routes;
+    ngx_http_agentstream_translate_state_t   *state;
 
     zone = ngx_http_agentstream_worker->zone;
 
@@ -469,6 +503,12 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_notify_detach(&turn->waiter);
 
     ngx_http_agentstream_zone_lock(zone);
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    ngx_memcpy(turn->node->stop_reason, state->stop_reason.data,
+               ngx_min(state->stop_reason.len,
+                       sizeof(turn->node->stop_reason) - 1));
 
     ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
     ngx_http_agentstream_zone_finish_locked(zone, turn->node);
@@ -503,8 +543,6 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
         ngx_del_timer(&turn->timer);
     }
 
-    ngx_queue_remove(&turn->queue);
-
     /* its callers may still be on the stack: freed when readers are woken */
 
     ngx_post_event(&turn->wake, &ngx_posted_events);
@@ -520,10 +558,17 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
 
     if (turn->phase != ngx_http_agentstream_turn_finished) {
         ngx_http_agentstream_notify_wake(&turn->id, turn->node->watchers);
+
+        if (turn->announce) {
+            turn->announce = 0;
+            ngx_http_agentstream_notify_announce(&turn->session);
+        }
+
         return;
     }
 
     ngx_http_agentstream_notify_wake(&turn->id, turn->watchers);
+    ngx_http_agentstream_notify_announce(&turn->session);
 
     ngx_http_agentstream_translate_destroy(turn->translate);
     ngx_destroy_pool(turn->pool);
@@ -559,6 +604,17 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
                                 "Nothing was heard of the turn for "
                                 "agentstream_idle_timeout");
         return;
+    }
+
+    if (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN
+        && ngx_http_agentstream_turn_deserted(turn))
+    {
+        turn->node->interrupted = 1;
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+
+        if (turn->phase == ngx_http_agentstream_turn_finished) {
+            return;
+        }
     }
 
     if (turn->phase != ngx_http_agentstream_turn_running) {
@@ -600,6 +656,50 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 }
 
 
+/* whether nobody has watched for agentstream_detach_timeout */
+
+static ngx_uint_t
+ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                    watched;
+    ngx_http_agentstream_zone_t  *zone;
+
+    if (ngx_current_msec - turn->watched_at < NGX_HTTP_AGENTSTREAM_TURN_DETACH)
+    {
+        return 0;
+    }
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    watched = ngx_http_agentstream_zone_watched_locked(turn->node);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    turn->watched_at = ngx_current_msec;
+
+    if (watched) {
+        turn->seen_at = ngx_current_msec;
+    }
+
+    return ngx_current_msec - turn->seen_at > turn->conf->detach_timeout;
+}
+
+
+static void
+ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_expire_locked(zone);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
+}
+
+
 /* the timer is set to the nearest of the turn's clocks, and is not touched by
    an event that only moves one of them away */
 
@@ -607,7 +707,7 @@ void
 ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
 {
     ngx_uint_t                        i, nwaiting;
-    ngx_msec_t                        now, at, due[8];
+    ngx_msec_t                        now, at, due[9];
     ngx_msec_int_t                    left, nearest;
     ngx_http_agentstream_loc_conf_t  *conf;
 
@@ -621,18 +721,21 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     at = ((ngx_msec_int_t) (turn->beat_at - turn->heard_at) > 0)
          ? turn->beat_at : turn->heard_at;
 
+    due[8] = ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
+
     due[0] = turn->started_at + conf->turn_timeout;
-    due[6] = ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
     due[1] = nwaiting ? 0 : turn->heard_at + conf->idle_timeout;
     due[2] = conf->heartbeat ? at + conf->heartbeat : 0;
     due[3] = turn->settle_at;
     due[4] = turn->flush_at;
     due[5] = turn->poll_at;
+    due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
+             ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
     due[7] = turn->interrupt_at;
 
     nearest = due[0] - now;
 
-    for (i = 1; i < 8; i++) {
+    for (i = 1; i < 9; i++) {
         if (due[i]) {
             left = due[i] - now;
             nearest = ngx_min(nearest, left);

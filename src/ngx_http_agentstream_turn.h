@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 /*
@@ -28,6 +29,8 @@ typedef struct {
     ngx_str_t                            id;       /* of the user message */
     ngx_str_t                            prompt;   /* OpenCode's JSON body, with
                                                       that id in it */
+    ngx_str_t                            request_id;   /* client_request_id */
+    ngx_http_agentstream_ticket_t       *ticket;   /* of a queued sender */
 } ngx_http_agentstream_turn_args_t;
 
 
@@ -45,12 +48,23 @@ ngx_int_t ngx_http_agentstream_turn_key(ngx_pool_t *pool,
 u_char *ngx_http_agentstream_turn_timestamp(void);
 
 /*
- * Starts a turn; all strings are copied.  NGX_OK; NGX_BUSY: another one runs
- * in this session, running (if not NULL) has room for its id and is set;
- * NGX_ERROR: out of memory, of the zone or of all.
+ * Starts a turn; all strings are copied.  NGX_OK; NGX_DECLINED: request_id has
+ * started one before, other is its id; NGX_BUSY: another one runs in this
+ * session and other is its id, or others wait in front and it is empty;
+ * NGX_ERROR: out of memory, of the zone or of all.  other has room for
+ * NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
  */
 ngx_int_t ngx_http_agentstream_turn_create(
-    ngx_http_agentstream_turn_args_t *args, ngx_str_t *running);
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *other);
+
+/*
+ * Takes over a turn whose worker is dead: what its journal says was sent,
+ * OpenCode is asked for the rest, and it goes on to its terminal packet.
+ * NGX_OK, NGX_DECLINED: it is not to be had, NGX_ERROR.
+ */
+ngx_int_t ngx_http_agentstream_turn_adopt(
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session, ngx_str_t *id);
 
 /*
  * Asks the owner of the turn that runs in the session, whichever worker it is,

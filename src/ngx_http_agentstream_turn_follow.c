@@ -66,6 +66,7 @@ ngx_http_agentstream_turn_skipped(void *data)
     if (turn->phase == ngx_http_agentstream_turn_running) {
         ngx_http_agentstream_translate_gap(turn->translate);
 
+        turn->lost = 1;
         turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
         ngx_http_agentstream_turn_schedule(turn);
     }
@@ -89,6 +90,7 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
     {
         ngx_http_agentstream_translate_gap(turn->translate);
 
+        turn->lost = 1;
         turn->poll = NGX_HTTP_AGENTSTREAM_TURN_POLL;
         turn->poll_at = ngx_current_msec + turn->poll;
         ngx_http_agentstream_turn_schedule(turn);
@@ -136,6 +138,12 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         return;
     }
 
+    if (state->deleted) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "The session was deleted", NULL);
+        return;
+    }
+
     /* contract 4.6: idle ends the turn only after its own activity */
 
     if (state->idle && ngx_http_agentstream_translate_settled(turn->translate))
@@ -158,7 +166,7 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         turn->settle_at = 0;
     }
 
-    if (state->user_seen && !turn->broken && turn->tries == 0) {
+    if (state->user_seen && !turn->lost && turn->tries == 0) {
         turn->poll_at = 0;
     }
 
@@ -173,7 +181,9 @@ ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_turn_clock(turn);
 
-    if (ngx_http_agentstream_reconcile_start(&turn->reconcile) != NGX_OK) {
+    if (ngx_http_agentstream_reconcile_start(&turn->reconcile, turn->lost)
+        != NGX_OK)
+    {
         ngx_http_agentstream_turn_again(turn, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 }
@@ -192,12 +202,20 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
+    if (status == NGX_HTTP_NOT_FOUND) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "The session was deleted", NULL);
+        return;
+    }
+
     if (status != NGX_HTTP_OK) {
         ngx_http_agentstream_turn_again(turn, status);
         return;
     }
 
     state = ngx_http_agentstream_translate_state(turn->translate);
+
+    turn->lost = turn->broken;
 
     if (busy) {
         turn->tries = 0;

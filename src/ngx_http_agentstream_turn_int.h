@@ -41,7 +41,6 @@ typedef enum {
 
 
 typedef struct {
-    ngx_queue_t                          queue;    /* in turns */
     ngx_pool_t                          *pool;
     ngx_http_agentstream_loc_conf_t     *conf;
     ngx_http_agentstream_node_t         *node;     /* NULL once finished */
@@ -80,6 +79,8 @@ typedef struct {
     ngx_msec_t                           settle_at;
     ngx_msec_t                           flush_at;
     ngx_msec_t                           poll_at;
+    ngx_msec_t                           seen_at;      /* by a client */
+    ngx_msec_t                           watched_at;   /* asked for clients */
     ngx_msec_t                           interrupt_at; /* see whether it did */
 
     ngx_msec_t                           poll;         /* current interval */
@@ -93,6 +94,11 @@ typedef struct {
     unsigned                             terminal:1;   /* the last packet is
                                                           being made */
     unsigned                             broken:1;     /* no event stream */
+    unsigned                             lost:1;       /* events were missed
+                                                          and not yet made up
+                                                          for */
+    unsigned                             adopted:1;    /* from a dead worker */
+    unsigned                             announce:1;   /* it began */
     unsigned                             settling:1;   /* idle was said */
     unsigned                             interrupting:1;
     unsigned                             held:1;       /* ends when the abort
@@ -102,6 +108,13 @@ typedef struct {
 
 void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ready(void *data);
+
+/* whether OpenCode has the prompt that nobody knows the fate of */
+void ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status);
+
+/* an adopted turn is subscribed */
+void ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn);
 
 void ngx_http_agentstream_turn_event(void *data,
     ngx_http_agentstream_event_t *ev);
@@ -113,6 +126,13 @@ void ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
     ngx_uint_t busy);
 
+/* not yet known to anybody else; NULL: no memory */
+ngx_http_agentstream_turn_t *ngx_http_agentstream_turn_alloc(
+    ngx_http_agentstream_turn_args_t *args);
+/* a translator for the turn, that knows nothing yet */
+ngx_int_t ngx_http_agentstream_turn_translator(
+    ngx_http_agentstream_turn_t *turn);
+void ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t code, const char *reason);
 void ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn);
@@ -122,6 +142,8 @@ void ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t code, const char *reason, ngx_str_t *details);
 void ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn);
 
+/* one more session whose events are the turn's */
+ngx_int_t ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session);
 void ngx_http_agentstream_turn_ask_waiting(void *ctx, ngx_str_t *id,
     ngx_uint_t permission, ngx_uint_t waits);
 /* reject what nobody answered in time */

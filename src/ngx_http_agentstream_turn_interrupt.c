@@ -30,13 +30,9 @@ ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_str_t *session)
 {
-    uint64_t                      watchers[
-                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
-    ngx_str_t                     key, id;
-    ngx_uint_t                    owner;
+    ngx_str_t                     key;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
-    u_char                        buf[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
 
     zone = ngx_http_agentstream_worker->zone;
 
@@ -46,34 +42,23 @@ ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
         return NGX_ERROR;
     }
 
-    owner = NGX_HTTP_AGENTSTREAM_NOBODY;
-    id.len = 0;
-    id.data = buf;
-
     ngx_http_agentstream_zone_lock(zone);
 
     node = ngx_http_agentstream_zone_running_locked(zone, &key);
 
     if (node) {
         node->interrupted = 1;
-        owner = node->owner;
-        id.len = node->id_len;
-        ngx_memcpy(buf, node->id, node->id_len);
     }
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    if (id.len == 0) {
+    if (node == NULL) {
         return NGX_DECLINED;
     }
 
-    ngx_memzero(watchers, sizeof(watchers));
+    /* its owner follows what happens in the session */
 
-    if (owner < NGX_HTTP_AGENTSTREAM_WORKERS_MAX) {
-        watchers[owner / 64] = (uint64_t) 1 << (owner % 64);
-    }
-
-    ngx_http_agentstream_notify_wake(&id, watchers);
+    ngx_http_agentstream_notify_announce(session);
 
     return NGX_OK;
 }

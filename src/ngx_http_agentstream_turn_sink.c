@@ -29,8 +29,6 @@ typedef struct {
 static u_char *ngx_http_agentstream_turn_reserve(void *ctx, size_t size);
 static uint64_t ngx_http_agentstream_turn_commit(void *ctx, u_char *last,
     ngx_uint_t part);
-static ngx_int_t ngx_http_agentstream_turn_child(void *ctx,
-    ngx_str_t *session);
 static void ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
     ngx_str_t *message);
 static void ngx_http_agentstream_turn_lookup_done(void *data,
@@ -107,7 +105,8 @@ ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
     last = ngx_http_agentstream_sse_tail(last);
 
     ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
-                                        node, last, part);
+                                        node, last, part,
+                       ngx_http_agentstream_translate_origin(turn->translate));
 
     node->state = NGX_HTTP_AGENTSTREAM_TURN_RUNNING;
 
@@ -117,13 +116,13 @@ ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
-    ngx_str_t                      *name, **element;
-    ngx_http_agentstream_route_t   *route, **routes;
+    ngx_str_t                     *name, **element;
+    ngx_http_agentstream_route_t  *route, **routes;
 
     name = ngx_palloc(turn->pool, sizeof(ngx_str_t));
     route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
@@ -149,7 +148,9 @@ ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
     *element = name;
     *routes = route;
 
-    ngx_http_agentstream_hub_route(&turn->sub, route, name);
+    if (turn->sub.hub) {
+        ngx_http_agentstream_hub_route(&turn->sub, route, name);
+    }
 
     return NGX_OK;
 }

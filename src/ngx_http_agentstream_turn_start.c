@@ -22,8 +22,7 @@
 
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
-static ngx_int_t ngx_http_agentstream_turn_directory(
-    ngx_http_agentstream_turn_t *turn, ngx_str_t *body);
+static void ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_share(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt(
@@ -32,8 +31,6 @@ static void ngx_http_agentstream_turn_prompt_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_accepted(
     ngx_http_agentstream_turn_t *turn);
-static void ngx_http_agentstream_turn_check_prompt(
-    ngx_http_agentstream_turn_t *turn, ngx_uint_t status);
 static void ngx_http_agentstream_turn_check_done(void *data,
     ngx_http_agentstream_call_t *call);
 
@@ -69,8 +66,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    ngx_int_t                       rc;
-    ngx_http_agentstream_route_t  **route;
+    ngx_int_t  rc;
 
     turn->call = NULL;
 
@@ -85,7 +81,9 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
-    rc = ngx_http_agentstream_turn_directory(turn, &call->body);
+    rc = ngx_http_agentstream_opencode_directory(turn->pool, &call->body,
+                                                 &turn->session,
+                                                 &turn->directory);
 
     if (rc != NGX_OK) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
@@ -104,69 +102,34 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 
     /* contract 4.3: subscribed before the prompt is sent */
 
-    route = ngx_array_push(&turn->routes);
-
-    if (route) {
-        *route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
-    }
-
-    if (route == NULL || *route == NULL
-        || ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
-                                         &turn->directory)
-           != NGX_OK)
+    if (ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
+                                      &turn->directory)
+        != NGX_OK)
     {
-        turn->routes.nelts = 0;
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                        "Out of memory", NULL);
         return;
     }
 
-    ngx_http_agentstream_hub_route(&turn->sub, *route, &turn->session);
+    ngx_http_agentstream_turn_route(turn);
 }
 
 
-static ngx_int_t
-ngx_http_agentstream_turn_directory(ngx_http_agentstream_turn_t *turn,
-    ngx_str_t *body)
+/* the events of the session, and of its subagents if there are any yet */
+
+static void
+ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_int_t                    rc;
-    ngx_str_t                    directory, id;
-    ngx_http_agentstream_json_t  json;
+    ngx_str_t                     **sessions;
+    ngx_uint_t                      i;
+    ngx_http_agentstream_route_t  **routes;
 
-    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    routes = turn->routes.elts;
+    sessions = turn->sessions.elts;
 
-    rc = ngx_http_agentstream_json_parse(&json, body->data, body->len);
-
-    if (rc == NGX_OK) {
-        id = ngx_http_agentstream_json_string(&json,
-                             ngx_http_agentstream_json_get(&json, 0, "id"));
-        directory = ngx_http_agentstream_json_string(&json,
-                       ngx_http_agentstream_json_get(&json, 0, "directory"));
-
-        if (directory.len == 0
-            || id.len != turn->session.len
-            || ngx_memcmp(id.data, turn->session.data, id.len) != 0)
-        {
-            rc = NGX_DECLINED;
-        }
+    for (i = 0; i < turn->routes.nelts; i++) {
+        ngx_http_agentstream_hub_route(&turn->sub, routes[i], sessions[i]);
     }
-
-    if (rc == NGX_OK) {
-        turn->directory.data = ngx_pnalloc(turn->pool, directory.len);
-
-        if (turn->directory.data) {
-            turn->directory.len = ngx_http_agentstream_json_decode(
-                                             turn->directory.data, &directory)
-                                  - turn->directory.data;
-
-        } else {
-            rc = NGX_ERROR;
-        }
-    }
-
-    ngx_http_agentstream_json_destroy(&json);
-
-    return rc;
 }
 
 
@@ -199,7 +162,14 @@ ngx_http_agentstream_turn_ready(void *data)
     turn->broken = 0;
 
     if (turn->phase == ngx_http_agentstream_turn_subscribing) {
-        ngx_http_agentstream_turn_prompt(turn);
+
+        if (turn->adopted) {
+            ngx_http_agentstream_turn_resume(turn);
+
+        } else {
+            ngx_http_agentstream_turn_prompt(turn);
+        }
+
         return;
     }
 
@@ -297,7 +267,7 @@ ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn)
 
 /* a prompt must never be sent twice: OpenCode would run it twice */
 
-static void
+void
 ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status)
 {

@@ -19,13 +19,18 @@
 
 
 /* expired turns freed under one lock */
-#define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  4
+#define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
 
 
 static ngx_int_t ngx_http_agentstream_zone_open_slots(
     ngx_http_agentstream_shared_t *sh, ngx_uint_t n, ngx_log_t *log);
 static ngx_http_agentstream_session_t *ngx_http_agentstream_zone_session_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_started_locked(
+    ngx_http_agentstream_session_t *session, ngx_str_t *request_id);
+static ngx_uint_t ngx_http_agentstream_zone_behind_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
+    ngx_http_agentstream_ticket_t *ticket);
 static void ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static void ngx_http_agentstream_zone_insert_turn(ngx_rbtree_node_t *temp,
@@ -34,6 +39,11 @@ static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_oldest_locked(
     ngx_http_agentstream_zone_t *zone);
 static void ngx_http_agentstream_zone_free_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
+static void ngx_http_agentstream_zone_release_locked(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_session_t *session);
+static void ngx_http_agentstream_zone_forget_slot_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_uint_t slot);
 
 
 ngx_int_t
@@ -136,6 +146,8 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
         if (slot->pid == 0
             || (kill(slot->pid, 0) == -1 && ngx_errno == ESRCH))
         {
+            ngx_http_agentstream_zone_forget_slot_locked(zone, i);
+
             slot->pid = ngx_pid;
             slot->generation++;
 
@@ -187,22 +199,46 @@ ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
 
 ngx_int_t
 ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key, ngx_str_t *id, ngx_http_agentstream_node_t **node)
+    ngx_str_t *key, ngx_str_t *id, ngx_str_t *request_id,
+    ngx_http_agentstream_ticket_t *ticket, ngx_http_agentstream_node_t **node)
 {
+    u_char                          *p;
     ngx_http_agentstream_node_t     *nd;
     ngx_http_agentstream_session_t  *session;
 
     session = ngx_http_agentstream_zone_session_locked(zone, key);
 
-    if (session && session->running) {
+    if (session) {
+        *node = ngx_http_agentstream_zone_started_locked(session, request_id);
+
+        if (*node) {
+            return NGX_DECLINED;
+        }
+
         *node = session->running;
-        return NGX_BUSY;
+
+        if (*node
+            || ngx_http_agentstream_zone_behind_locked(zone, session, ticket))
+        {
+            return NGX_BUSY;
+        }
+    }
+
+    p = NULL;
+
+    if (request_id->len) {
+        p = ngx_http_agentstream_zone_alloc_locked(zone, request_id->len);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(p, request_id->data, request_id->len);
     }
 
     nd = ngx_http_agentstream_zone_alloc_locked(zone,
                                          sizeof(ngx_http_agentstream_node_t));
     if (nd == NULL) {
-        return NGX_ERROR;
+        goto failed;
     }
 
     /* room may have been made by evicting the session's last turn */
@@ -215,13 +251,15 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
                                      + key->len);
         if (session == NULL) {
             ngx_slab_free_locked(zone->shpool, nd);
-            return NGX_ERROR;
+            goto failed;
         }
 
         session->key_len = key->len;
         ngx_memcpy(session->key, key->data, key->len);
         session->node.key = ngx_crc32_short(key->data, key->len);
+        session->running = NULL;
         ngx_queue_init(&session->turns);
+        ngx_queue_init(&session->tickets);
 
         ngx_rbtree_insert(&zone->sh->sessions, &session->node);
     }
@@ -235,6 +273,9 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     nd->owner = zone->slot;
     nd->generation = zone->generation;
     nd->journal.first_seq = 1;
+    nd->number = ++zone->sh->number;
+    nd->request_id = p;
+    nd->request_id_len = request_id->len;
 
     ngx_rbtree_insert(&zone->sh->turns, &nd->node);
     ngx_queue_insert_tail(&session->turns, &nd->sibling);
@@ -244,6 +285,215 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     *node = nd;
 
     return NGX_OK;
+
+failed:
+
+    if (p) {
+        ngx_slab_free_locked(zone->shpool, p);
+    }
+
+    return NGX_ERROR;
+}
+
+
+static ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_started_locked(
+    ngx_http_agentstream_session_t *session, ngx_str_t *request_id)
+{
+    ngx_queue_t                  *q;
+    ngx_http_agentstream_node_t  *node;
+
+    if (request_id->len == 0) {
+        return NULL;
+    }
+
+    for (q = ngx_queue_head(&session->turns);
+         q != ngx_queue_sentinel(&session->turns);
+         q = ngx_queue_next(q))
+    {
+        node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
+
+        if (node->request_id_len == request_id->len
+            && ngx_memcmp(node->request_id, request_id->data, request_id->len)
+               == 0)
+        {
+            return node;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* whether somebody waits in the queue before the ticket, or without one */
+
+static ngx_uint_t
+ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_session_t *session,
+    ngx_http_agentstream_ticket_t *ticket)
+{
+    ngx_queue_t                    *q;
+    ngx_http_agentstream_ticket_t  *first;
+
+    while (!ngx_queue_empty(&session->tickets)) {
+        q = ngx_queue_head(&session->tickets);
+        first = ngx_queue_data(q, ngx_http_agentstream_ticket_t, queue);
+
+        if (!ngx_http_agentstream_zone_dead_locked(zone, first->owner,
+                                                   first->generation))
+        {
+            return first != ticket;
+        }
+
+        ngx_queue_remove(q);
+        ngx_slab_free_locked(zone->shpool, first);
+    }
+
+    return 0;
+}
+
+
+ngx_http_agentstream_ticket_t *
+ngx_http_agentstream_zone_queue_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key)
+{
+    ngx_http_agentstream_ticket_t   *ticket;
+    ngx_http_agentstream_session_t  *session;
+
+    ticket = ngx_http_agentstream_zone_alloc_locked(zone,
+                                       sizeof(ngx_http_agentstream_ticket_t));
+    if (ticket == NULL) {
+        return NULL;
+    }
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    if (session == NULL) {
+        ngx_slab_free_locked(zone->shpool, ticket);
+        return NULL;
+    }
+
+    ticket->session = session;
+    ticket->owner = zone->slot;
+    ticket->generation = zone->generation;
+
+    ngx_queue_insert_tail(&session->tickets, &ticket->queue);
+
+    return ticket;
+}
+
+
+void
+ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_ticket_t *ticket)
+{
+    ngx_http_agentstream_session_t  *session;
+
+    session = ticket->session;
+
+    ngx_queue_remove(&ticket->queue);
+    ngx_slab_free_locked(zone->shpool, ticket);
+
+    ngx_http_agentstream_zone_release_locked(zone, session);
+}
+
+
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, uint64_t number)
+{
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_node_t     *node;
+    ngx_http_agentstream_session_t  *session;
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    if (session == NULL || ngx_queue_empty(&session->turns)) {
+        return NULL;
+    }
+
+    if (number == NGX_HTTP_AGENTSTREAM_NEWEST) {
+        q = ngx_queue_last(&session->turns);
+        return ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
+    }
+
+    for (q = ngx_queue_head(&session->turns);
+         q != ngx_queue_sentinel(&session->turns);
+         q = ngx_queue_next(q))
+    {
+        node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
+
+        if (node->number > number) {
+            return node;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_dead_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_uint_t slot, ngx_uint_t generation)
+{
+    ngx_http_agentstream_slot_t  *s;
+
+    if (slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        /* a worker without a slot cannot be told from a dead one */
+        return 0;
+    }
+
+    s = &zone->sh->slots[slot];
+
+    return s->generation != generation
+           || s->pid == 0
+           || (kill(s->pid, 0) == -1 && ngx_errno == ESRCH);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_node_t *node)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64; i++) {
+        if (node->watchers[i]) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* a worker that was killed watches and follows nothing any more */
+
+static void
+ngx_http_agentstream_zone_forget_slot_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_uint_t slot)
+{
+    uint64_t                      bit;
+    ngx_rbtree_node_t            *node, *root, *sentinel;
+    ngx_http_agentstream_node_t  *nd;
+
+    bit = (uint64_t) 1 << (slot % 64);
+
+    zone->sh->followers[slot / 64] &= ~bit;
+
+    root = zone->sh->turns.root;
+    sentinel = zone->sh->turns.sentinel;
+
+    if (root == sentinel) {
+        return;
+    }
+
+    for (node = ngx_rbtree_min(root, sentinel);
+         node;
+         node = ngx_rbtree_next(&zone->sh->turns, node))
+    {
+        nd = (ngx_http_agentstream_node_t *) node;
+        nd->watchers[slot / 64] &= ~bit;
+    }
 }
 
 
@@ -466,6 +716,10 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
         }
     }
 
+    if (node->request_id) {
+        ngx_slab_free_locked(zone->shpool, node->request_id);
+    }
+
     session = node->session;
 
     ngx_queue_remove(&node->sibling);
@@ -474,7 +728,17 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     ngx_slab_free_locked(zone->shpool, node);
     zone->sh->nfinished--;
 
-    if (ngx_queue_empty(&session->turns)) {
+    ngx_http_agentstream_zone_release_locked(zone, session);
+}
+
+
+static void
+ngx_http_agentstream_zone_release_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_session_t *session)
+{
+    if (ngx_queue_empty(&session->turns)
+        && ngx_queue_empty(&session->tickets))
+    {
         ngx_rbtree_delete(&zone->sh->sessions, &session->node);
         ngx_slab_free_locked(zone->shpool, session);
     }

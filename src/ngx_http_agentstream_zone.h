@@ -24,6 +24,7 @@
 #define NGX_HTTP_AGENTSTREAM_TAIL_SIZE     512
 
 #define NGX_HTTP_AGENTSTREAM_NOBODY        ((ngx_uint_t) -1)
+#define NGX_HTTP_AGENTSTREAM_NEWEST        ((uint64_t) -1)
 
 
 typedef enum {
@@ -88,6 +89,8 @@ typedef struct {
     ngx_queue_t                          sibling;  /* in its session, oldest
                                                       first */
     ngx_http_agentstream_session_t      *session;
+    uint64_t                             number;   /* ascends from turn to
+                                                      turn */
 
     u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
     uint32_t                             id_len;
@@ -98,6 +101,10 @@ typedef struct {
     ngx_uint_t                           owner;    /* slot */
     ngx_uint_t                           generation;
     time_t                               ended;
+    u_char                               stop_reason[16];  /* or empty */
+    u_char                              *request_id;   /* client_request_id, in
+                                                          the slab, or NULL */
+    size_t                               request_id_len;
 
     ngx_uint_t                           interrupted;  /* a client wants it
                                                           ended; set by any
@@ -121,10 +128,21 @@ typedef struct {
 struct ngx_http_agentstream_session_s {
     ngx_rbtree_node_t                    node;     /* by key */
     ngx_queue_t                          turns;
+    ngx_queue_t                          tickets;  /* of senders that wait */
     ngx_http_agentstream_node_t         *running;
     size_t                               key_len;
     u_char                               key[1];   /* server, route and id */
 };
+
+
+/* a sender's place in the queue for a session; it goes with its owner */
+
+typedef struct {
+    ngx_queue_t                          queue;
+    ngx_http_agentstream_session_t      *session;
+    ngx_uint_t                           owner;    /* slot */
+    ngx_uint_t                           generation;
+} ngx_http_agentstream_ticket_t;
 
 
 /* a worker, as the others see it */
@@ -145,6 +163,12 @@ typedef struct {
     ngx_queue_t                          finished;     /* oldest first */
     ngx_uint_t                           nrunning;
     ngx_uint_t                           nfinished;
+    uint64_t                             number;       /* of the last turn */
+
+    /* slots of workers where somebody waits for what happens in a session */
+    uint64_t                             followers[
+                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+
     ngx_uint_t                           nslots;
     ngx_http_agentstream_slot_t          slots[1];
 } ngx_http_agentstream_shared_t;
@@ -177,15 +201,38 @@ void *ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
 
 /*
  * A new turn of the session, in the state "starting" and owned by this worker.
- * NGX_OK, NGX_BUSY: *node is the one that runs, NGX_ERROR: the zone is full.
+ * NGX_OK; NGX_DECLINED: *node is the one that request_id started before;
+ * NGX_BUSY: *node is the one that runs, or NULL where others wait in front of
+ * the ticket; NGX_ERROR: the zone is full.
  */
 ngx_int_t ngx_http_agentstream_zone_create_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *id,
+    ngx_str_t *request_id, ngx_http_agentstream_ticket_t *ticket,
     ngx_http_agentstream_node_t **node);
+
+/* a place in the queue of a session that has a turn; NULL: no room */
+ngx_http_agentstream_ticket_t *ngx_http_agentstream_zone_queue_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+void ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_ticket_t *ticket);
 
 /* by the turn's id; NULL: evicted, or never was */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_find_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *id);
+
+/* the session's oldest turn with a higher number, or its newest one for
+   NGX_HTTP_AGENTSTREAM_NEWEST; NULL: none */
+ngx_http_agentstream_node_t *ngx_http_agentstream_zone_turn_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, uint64_t number);
+
+/* whether the worker that held the slot is no more */
+ngx_uint_t ngx_http_agentstream_zone_dead_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_uint_t slot,
+    ngx_uint_t generation);
+
+/* whether anybody watches the turn */
+ngx_uint_t ngx_http_agentstream_zone_watched_locked(
+    ngx_http_agentstream_node_t *node);
 
 /* the turn that runs in the session, or NULL */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_running_locked(

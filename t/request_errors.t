@@ -14,7 +14,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream ();
-use AgentStream::Process qw(free_ports scaled);
+use AgentStream::Process qw(free_ports scaled slurp wait_for);
 
 my $t;
 
@@ -113,6 +113,13 @@ my @refused = grep { !/^(unknown|slow|html|text|list|noid|cut|drop|noise|fails
                          |p400|p500|pdrop)\w*$|^\/event/x } @upstream;
 
 is("@refused", '', 'nothing that is refused reaches OpenCode');
+
+# Test::Nginx would stop it after the end, when its pid file is gone
+
+my $pid = slurp("$ENV{TEST_NGINX_SERVROOT}/logs/nginx.pid") + 0;
+
+kill 'QUIT', $pid;
+ok(wait_for(sub { !kill 0, $pid }), 'nginx exits by itself');
 
 $t->finish();
 

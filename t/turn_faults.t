@@ -51,6 +51,27 @@ for my $fault (sort keys %fault) {
     }
 }
 
+# answers to questions about a message that are late, or old when they come
+
+for my $how (qw(delay late)) {
+    $t->control('config', { rules => [
+        { method => 'GET', url => '/message/msg_', $how => 40 }] });
+
+    for my $fault (qw(deltafirst deltaorphan)) {
+        for my $ms (0, 2, 10) {
+            my $s = $t->session();
+            my $c = $t->turn($s,
+                "replay:tools-sequence delay=$ms fault=$fault");
+            my $name = "$fault{$fault}, answer $how, delay $ms";
+
+            check_turn($c, $name);
+            check_text($c, $t->messages($s), $name);
+        }
+    }
+}
+
+$t->control('config', { rules => [] });
+
 # nothing says that it is over
 
 my $s = $t->session();

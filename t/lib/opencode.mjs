@@ -5,7 +5,7 @@
 //
 // A prompt's text says what happens (opencode/turn.mjs). The test steers by
 //
-//     POST /_test/config  {chunk, delay, start, fault, … as in a prompt; order:
+//     POST /_test/config  {chunk, delay, start, fault, … as in a prompt, order:
 //                          instead of every prompt; heartbeat: ms; mute: a
 //                          directory whose streams stay open and silent;
 //                          sessions: {ID: DIRECTORY}; rules: [RULE]}
@@ -17,9 +17,10 @@
 //     POST /_test/reset   forgets configuration, log, state; closes streams
 //
 // A RULE is {method?, url: REGEX, times?} and one or more of: status, body,
-// type; delay (ms); hang; drop (close without answer); raw (bytes instead of
-// an HTTP answer); cut (bytes of body after which the connection is reset);
-// repeat (body becomes an array of so many copies, "%d" in them the number).
+// type; delay (ms, then the answer of that time); late (ms, with the answer of
+// now); hang; drop (close without answer); raw (bytes instead of an HTTP
+// answer); cut (bytes of body after which the connection is reset); repeat
+// (body becomes an array of so many copies, "%d" in them the number).
 
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -79,12 +80,18 @@ class Subscriber {
         this.next = 0;
     }
 
-    /* one write per piece, in order, the event loop between two of them */
+    /*
+     * One write per piece, in order, the event loop between two of them.
+     * What `said` does becomes true when the last piece is written: the REST
+     * answers are never ahead of the stream.
+     */
 
-    send(bytes, how) {
+    send(bytes, how, said) {
         for (const piece of chunks(bytes, how)) {
-            this.pending.push(piece);
+            this.pending.push({ piece });
         }
+
+        this.pending.push({ said });
 
         if (!this.timer) {
             this.pump();
@@ -94,24 +101,39 @@ class Subscriber {
     pump() {
         this.timer = null;
 
-        if (this.next < this.pending.length) {
-            write(this.res, this.pending[this.next++]);
-            this.timer = setImmediate(() => this.pump());
-            return;
+        while (this.next < this.pending.length) {
+            const { piece, said } = this.pending[this.next++];
+
+            said?.();
+
+            if (piece?.length) {
+                write(this.res, piece);
+                this.timer = setImmediate(() => this.pump());
+                return;
+            }
         }
 
         this.pending = [];
         this.next = 0;
-        this.ending?.();
+
+        if (this.ending) {
+            this.res.end();
+        }
     }
 
     end() {
         subscribers.delete(this);
-        this.ending = () => this.res.end();
+        this.ending = true;
 
         if (!this.timer) {
             this.pump();
         }
+    }
+
+    closed() {
+        subscribers.delete(this);
+        clearImmediate(this.timer);
+        this.pending.slice(this.next).forEach(({ said }) => said?.());
     }
 }
 
@@ -135,19 +157,22 @@ function subscribe(q, res) {
 
     res.on('close', () => {
         clearInterval(timer);
-        subscribers.delete(s);
+        s.closed();
     });
 }
 
 
-function emit(directory, bytes, how) {
+function emit(directory, bytes, how, said) {
     for (const s of subscribers) {
         if ((!directory || s.directory === directory)
             && s.directory !== config.mute)
         {
-            s.send(bytes, how);
+            s.send(bytes, how, said);
+            said = undefined;
         }
     }
+
+    said?.();
 }
 
 
@@ -200,7 +225,12 @@ async function play(session, order, user) {
     const turn = makeTurn(order, session.id, user, directory, CAPTURES);
     const delay = Number(o.delay ?? 0);
     const run = { replay: order.verb === 'replay', mid: turn.mid, user };
-    const whole = [];
+    let whole = [];
+
+    const flush = () => {
+        emit(directory, Buffer.concat(whole));
+        whole = [];
+    };
 
     playing.set(session.id, run);
     await sleep(Number(o.start ?? 2));
@@ -220,16 +250,16 @@ async function play(session, order, user) {
             await sleep(ms);
         }
 
-        if (e.line) {
-            state.apply(e);
-        }
+        const bytes = e.hidden || e.pause ? Buffer.alloc(0)
+            : e.bytes ? Buffer.from(e.bytes) : frame(e.line, o.chunk);
+        const said = () => e.line && state.apply(e);
 
-        if (!e.hidden && !e.pause) {
-            const bytes = e.bytes ? Buffer.from(e.bytes)
-                                  : frame(e.line, o.chunk);
+        if (o.chunk === 'whole') {
+            whole.push(bytes);
+            said();
 
-            o.chunk === 'whole' ? whole.push(bytes)
-                                : emit(directory, bytes, o.chunk);
+        } else {
+            emit(directory, bytes, o.chunk, said);
         }
 
         if (o.wait && /^(question|permission)\.asked$/.test(e.type)) {
@@ -237,16 +267,19 @@ async function play(session, order, user) {
         }
 
         if (e.type === 'server.instance.disposed') {
+            flush();
             close(directory);
         }
     }
 
-    emit(directory, Buffer.concat(whole));
-    state.settle(turn.messages ?? {});
+    flush();
+    emit(directory, Buffer.alloc(0), 'event', () => {
+        state.settle(turn.messages ?? {});
 
-    if (playing.get(session.id) === run) {
-        playing.delete(session.id);
-    }
+        if (playing.get(session.id) === run) {
+            playing.delete(session.id);
+        }
+    });
 }
 
 
@@ -391,6 +424,7 @@ async function serve(req, res) {
     const url = new URL(req.url, 'http://test');
     const body = (await collect(req)).toString();
     const json = parse(body);
+    let rule;
 
     if (!url.pathname.startsWith('/_test/')) {
         const entry = { method: req.method, url: req.url, headers: req.headers,
@@ -399,7 +433,7 @@ async function serve(req, res) {
         log.push(entry);
         res.on('finish', () => { entry.done = Date.now() / 1000; });
 
-        const rule = (config.rules ?? []).find((r) => r.times !== 0
+        rule = (config.rules ?? []).find((r) => r.times !== 0
             && (r.method ?? req.method) === req.method
             && new RegExp(r.url).test(req.url));
 
@@ -409,6 +443,10 @@ async function serve(req, res) {
     }
 
     const [status, answer, type] = route(req.method, url, json, res);
+
+    if (rule?.late) {
+        await sleep(rule.late);
+    }
 
     if (status) {
         reply(res, status, answer, type);

@@ -183,7 +183,7 @@ test_copy(void)
     static const char  *same[] = {
         "", "plain", "\\n\\t\\\"\\\\", "\\u001b[0m", "\\ud83d\\ude00",
         "\\uD83D\\uDE00x\\ud83d\\ude00", "\\\\ud83d", "\\\\\\\\udc00",
-        "\\\\u", "a\\\\", "\\u001bxu20ac", "\\nu20ac",
+        "\\\\u", "a\\\\", "\\u001bxud83dy", "\\nxud83dy",
         "\\u00e9", "\\uffff\\ue000\\ud7ff", EURO SMILE,
         "{\"a\":[1,2,{\"b\":\"\\ud83d\\ude00\"}]}"
     };
@@ -498,6 +498,12 @@ test_hash_prefix(void)
     s = tap_str("a" EURO);
     tap_is(ngx_http_agentstream_json_hash_prefix(&h, &s, &rest),
            NGX_DECLINED, "part of a character, the same bytes");
+
+    h = hash("a\xc3");
+
+    s = tap_str("a\xc3\xa9");
+    tap_is(ngx_http_agentstream_json_hash_prefix(&h, &s, &rest),
+           NGX_DECLINED, "part of another one");
 
     h = hash("ab");
 

@@ -17,6 +17,7 @@ volatile ngx_cycle_t  *ngx_cycle;
 
 static void ngx_unit_init(void) __attribute__((constructor));
 
+
 static void
 ngx_unit_init(void)
 {

@@ -27,6 +27,8 @@
 #define CAPTURES  "t/data/captures"
 #define EXPECTED  "t/data/expected"
 
+#define CHAOS     10
+
 
 typedef struct {
     fixture_t   f;
@@ -34,6 +36,11 @@ typedef struct {
     unsigned    snapshots:1;    /* drop the deltas */
     unsigned    lossy:1;        /* drop every third of them */
     unsigned    core:1;
+    unsigned    stored:1;       /* no events at all */
+    unsigned    gap:1;          /* twelve events are lost after the 20th */
+    unsigned    chaos:1;        /* events lost, repeated and swapped */
+    ngx_uint_t  seed;
+    ngx_str_t   swapped;        /* the event that comes after the next */
     unsigned    ended:1;
     ngx_uint_t  n;
 } replay_t;
@@ -56,6 +63,46 @@ read_json(const char *name, const char *suffix)
 }
 
 
+static ngx_uint_t
+chance(replay_t *r, ngx_uint_t percent)
+{
+    r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
+
+    return (r->seed >> 33) % 100 < percent;
+}
+
+
+static ngx_int_t
+replay_chaos(replay_t *r, ngx_str_t *data)
+{
+    ngx_int_t  rc;
+
+    if (chance(r, 15)) {
+        return NGX_OK;
+    }
+
+    if (r->swapped.data == NULL && chance(r, 20)) {
+        r->swapped.data = tap_copy(data->data, data->len);
+        r->swapped.len = data->len;
+        return NGX_OK;
+    }
+
+    rc = feed(&r->f, data);
+
+    if (rc == NGX_OK && chance(r, 10)) {
+        rc = feed(&r->f, data);
+    }
+
+    if (rc == NGX_OK && r->swapped.data) {
+        rc = feed(&r->f, &r->swapped);
+        free(r->swapped.data);
+        r->swapped.data = NULL;
+    }
+
+    return rc;
+}
+
+
 static ngx_int_t
 replay_event(void *ctx, ngx_str_t *data)
 {
@@ -65,11 +112,26 @@ replay_event(void *ctx, ngx_str_t *data)
     ngx_http_agentstream_event_t             ev;
     ngx_http_agentstream_translate_state_t  *state;
 
-    if (r->ended) {
+    if (r->ended || r->stored) {
         return NGX_OK;
     }
 
+    if (r->chaos) {
+        return replay_chaos(r, data);
+    }
+
     rc = ngx_http_agentstream_opencode_peek(data, &ev);
+
+    if (r->gap) {
+        state = ngx_http_agentstream_translate_state(r->f.tr);
+
+        r->n += state->user_seen;
+
+        if (r->n > 20 && r->n <= 32) {
+            ngx_http_agentstream_translate_gap(r->f.tr);
+            return NGX_OK;
+        }
+    }
 
     if (rc == NGX_OK && ev.type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA) {
         if (r->snapshots || (r->lossy && r->n++ % 3 == 2)) {
@@ -84,7 +146,9 @@ replay_event(void *ctx, ngx_str_t *data)
 
     state = ngx_http_agentstream_translate_state(r->f.tr);
 
-    if (state->idle && ngx_http_agentstream_translate_settled(r->f.tr)) {
+    if (state->idle && !r->gap
+        && ngx_http_agentstream_translate_settled(r->f.tr))
+    {
         r->ended = 1;
         return ngx_http_agentstream_translate_finish(r->f.tr, 0);
     }
@@ -138,10 +202,26 @@ find_stream(const char *name, const char *turn)
 
 
 static void
+feed_stored(fixture_t *f, cJSON *stored, const char *session)
+{
+    char   *text;
+    cJSON  *list;
+
+    list = cJSON_GetObjectItemCaseSensitive(stored, session);
+    text = cJSON_PrintUnformatted(list);
+
+    if (text == NULL || feed_messages(f, session, text) != NGX_OK) {
+        tap_ok(0, "%s: stored messages", session);
+    }
+
+    free(text);
+}
+
+
+static void
 replay(replay_t *r, const char *name, const char *session, const char *turn)
 {
-    char                        *text;
-    cJSON                       *stored, *list;
+    cJSON                       *stored, *child;
     size_t                       n;
     ngx_str_t                    stream;
     ngx_int_t                    rc;
@@ -174,6 +254,7 @@ replay(replay_t *r, const char *name, const char *session, const char *turn)
 
     ngx_http_agentstream_sse_reset(&sse);
     free(stream.data);
+    free(r->swapped.data);
 
     if (rc != NGX_OK) {
         tap_ok(0, "%s: rc %ld", name, (long) rc);
@@ -186,17 +267,18 @@ replay(replay_t *r, const char *name, const char *session, const char *turn)
     /* what a turn does after a while without an end: look it up */
 
     stored = read_json(name, ".messages.json");
-    list = cJSON_GetObjectItemCaseSensitive(stored, session);
-    text = cJSON_PrintUnformatted(list);
 
-    if (text == NULL || feed_messages(&r->f, session, text) != NGX_OK
-        || ngx_http_agentstream_translate_finish(r->f.tr, 0) != NGX_OK)
-    {
-        tap_ok(0, "%s: failed by stored messages", name);
+    feed_stored(&r->f, stored, session);
+
+    cJSON_ArrayForEach(child, r->f.children) {
+        feed_stored(&r->f, stored, child->valuestring);
     }
 
-    free(text);
     cJSON_Delete(stored);
+
+    if (ngx_http_agentstream_translate_finish(r->f.tr, 0) != NGX_OK) {
+        tap_ok(0, "%s: finish", name);
+    }
 }
 
 
@@ -291,6 +373,41 @@ join(cJSON *packets)
 }
 
 
+/*
+ * What must come out whatever was lost on the way: the texts, the last state
+ * of each call, the terminal packet.
+ */
+
+static void
+essence(cJSON *packets)
+{
+    cJSON  *calls, *packet, *next, *id, *last;
+
+    join(packets);
+
+    calls = cJSON_CreateObject();
+    last = NULL;
+
+    for (packet = packets->child; packet->next; packet = next) {
+        next = packet->next;
+        cJSON_DetachItemViaPointer(packets, packet);
+
+        if (strcmp(packet_type(packet), "tool_call_progress") == 0) {
+            id = cJSON_GetObjectItemCaseSensitive(packet, "toolCallId");
+            cJSON_DeleteItemFromObjectCaseSensitive(calls, id->valuestring);
+            cJSON_AddItemToObject(calls, id->valuestring, packet);
+            continue;
+        }
+
+        cJSON_Delete(last);
+        last = packet;
+    }
+
+    cJSON_AddItemToArray(packets, calls);
+    cJSON_AddItemToArray(packets, last);
+}
+
+
 /* what "core" leaves of a packet */
 
 static cJSON *
@@ -359,21 +476,33 @@ same(cJSON *got, cJSON *expected, const char *name)
 
 
 static void
-check_turn(const char *name, const char *session, int number, cJSON *expected)
+check_turn(const char *name, const char *session, int number,
+    ngx_uint_t last, cJSON *expected)
 {
     char         what[256];
     cJSON       *turn, *copy, *packet, *next, *kept;
     replay_t     r;
-    ngx_uint_t   mode;
+    ngx_uint_t   mode, n;
 
     static const char  *modes[] = {
         "whole", "byte by byte", "core", "without deltas",
-        "with deltas lost"
+        "with deltas lost", "with events lost", "by stored messages",
+        "in chaos"
     };
 
     turn = cJSON_GetObjectItem(expected->child, "turnId");
 
-    for (mode = 0; mode < 5; mode++) {
+    /* what is stored holds later turns too, and no error without message */
+
+    n = (last && strncmp(name, "unknown-", 8) != 0) ? 7 + CHAOS : 5;
+
+    /* there the order of a message's parts is the text */
+
+    if (n > 7 && strcmp(name, "text-interleaved") == 0) {
+        n = 7;
+    }
+
+    for (mode = 0; mode < n; mode++) {
 
         ngx_memzero(&r, sizeof(replay_t));
 
@@ -381,6 +510,10 @@ check_turn(const char *name, const char *session, int number, cJSON *expected)
         r.core = (mode == 2);
         r.snapshots = (mode == 3);
         r.lossy = (mode == 4);
+        r.gap = (mode == 5);
+        r.stored = (mode == 6);
+        r.chaos = (mode > 6);
+        r.seed = mode;
 
         replay(&r, name, session, turn->valuestring);
 
@@ -402,13 +535,18 @@ check_turn(const char *name, const char *session, int number, cJSON *expected)
             copy = kept;
         }
 
-        if (mode >= 3) {
+        if (mode == 3 || mode == 4) {
             join(copy);
             join(r.f.packets);
         }
 
+        if (mode > 4) {
+            essence(copy);
+            essence(r.f.packets);
+        }
+
         snprintf(what, sizeof(what), "%s, turn %d, %s", name, number,
-                 modes[mode]);
+                 modes[ngx_min(mode, 7)]);
 
         same(r.f.packets, copy, what);
 
@@ -449,7 +587,7 @@ check_capture(const char *name)
                  cJSON_GetObjectItem(json, "session")->valuestring);
 
         if (packets && (n != number || strcmp(session, key) != 0)) {
-            check_turn(name, key, number, packets);
+            check_turn(name, key, number, n <= number, packets);
             cJSON_Delete(packets);
             packets = NULL;
         }
@@ -469,7 +607,7 @@ check_capture(const char *name)
     }
 
     if (packets) {
-        check_turn(name, key, number, packets);
+        check_turn(name, key, number, 1, packets);
         cJSON_Delete(packets);
     }
 

@@ -1,0 +1,618 @@
+// The page: sessions on the left, a conversation on the right.
+
+import { createClient } from "../client/agentstream.js";
+import { Conversation } from "./conversation.js";
+import { count, duration, h, icon, setText } from "./dom.js";
+import { Scroller } from "./scroller.js";
+import { Thread } from "./views.js";
+
+const FRAME = 8; // milliseconds of drawing per frame
+
+const $ = (id) => document.getElementById(id);
+const base = document.querySelector('meta[name="agentstream-base"]').content;
+const client = createClient({ base, retries: 20 });
+
+const input = $("input");
+const scroller = new Scroller($("scroller"), $("jump"));
+let sessions = [];
+let listed = null;
+let conversation = null;
+let frame = 0;
+
+const actions = {
+  answerQuestion: (id, answers) =>
+    client.answerQuestion(conversation.id, id, answers),
+  rejectQuestion: (id) => client.rejectQuestion(conversation.id, id),
+  answerPermission: (id, reply, message) =>
+    client.answerPermission(conversation.id, id, reply, message),
+  retry: () => submit(conversation.lastPrompt() ?? ""),
+};
+
+const transcript = new Thread($("transcript"), { actions });
+
+// ---- drawing: once per frame, and only what changed
+
+function schedule() {
+  frame ||= requestAnimationFrame(draw);
+}
+
+function draw() {
+  frame = 0;
+
+  if (!conversation) {
+    drawEmpty(true);
+    drawStatus();
+    return;
+  }
+
+  const { state, hold } = conversation;
+
+  if (!hold) {
+    drawEmpty(state.items.length === 0);
+
+    if (!transcript.update(state.items, state, performance.now() + FRAME)) {
+      schedule();
+    }
+  }
+
+  drawStatus();
+  scroller.follow();
+}
+
+let empty = null;
+
+function drawEmpty(show) {
+  if (show && !empty) {
+    empty = h(
+      "div.empty-state",
+      null,
+      h("span.logo", { "aria-hidden": "true" }),
+      h("h2", null, "What shall the agent do?"),
+      h("p", null, "Ask a question, or describe a task. Every step shows here as it happens."),
+    );
+    $("scroller").prepend(empty);
+  } else if (!show && empty) {
+    empty.remove();
+    empty = null;
+  }
+}
+
+const CONNECTIONS = {
+  connecting: "Connecting",
+  resuming: "Resuming",
+  replaying: "Replaying",
+  offline: "Offline, reconnect",
+  idle: "Ready",
+  live: "Ready",
+};
+
+let status = "";
+let waiting = 0;
+let drawnPlan = null;
+
+function drawStatus() {
+  const state = conversation?.state;
+  const running = state?.status === "running";
+  const link = conversation?.connection ?? "idle";
+  const shown =
+    running && link === "live" ? "running" : link === "live" ? "idle" : link;
+
+  if (document.body.dataset.connection !== shown) {
+    document.body.dataset.connection = shown;
+    $("connection").disabled = shown !== "offline";
+    setText(
+      $("connection-text"),
+      shown === "running" ? "Live" : CONNECTIONS[shown],
+    );
+  }
+
+  $("send").hidden = running;
+  $("stop").hidden = !running;
+  $("send").disabled = input.value.trim() === "" || link === "offline";
+
+  drawNotice(state, running);
+  drawPlan(state);
+
+  const context = state?.context;
+
+  $("context").hidden = !context;
+
+  if (context) {
+    setText(
+      $("context"),
+      `${count(context.used_tokens)} tokens` +
+        (context.cost > 0 ? ` · $${context.cost.toFixed(4)}` : ""),
+    );
+  }
+
+  announce(state, running);
+}
+
+// for those who do not see it happen
+
+function announce(state, running) {
+  const now = state?.waiting.size ?? 0;
+  const text =
+    now > waiting
+      ? "The agent needs your answer"
+      : running && status !== "running"
+        ? "The agent is working"
+        : !running && status === "running"
+          ? state?.status === "error"
+            ? ""
+            : `The agent has finished. ${
+                state.items.findLast((item) => item.type === "message")?.text ??
+                ""
+              }`.slice(0, 500)
+          : null;
+
+  waiting = now;
+  status = running ? "running" : "idle";
+
+  if (text !== null) {
+    setText($("announce"), text);
+  }
+}
+
+let ticking = null;
+
+function drawNotice(state, running) {
+  const notice = $("notice");
+  const packet = running ? state.notice : null;
+  const asks = state?.waiting.size ?? 0;
+  let text = "";
+
+  if (packet?.type === "session_status") {
+    const left = Math.ceil((packet.next - Date.now()) / 1000);
+
+    text =
+      `${packet.message || "The model is not available"}. ` +
+      (left > 0
+        ? `Attempt ${packet.attempt + 1} in ${left} s`
+        : `Attempt ${packet.attempt + 1}…`);
+  } else if (conversation?.connection === "resuming") {
+    text = `The connection was lost, trying again${
+      conversation.attempt > 1 ? ` (${conversation.attempt})` : ""
+    }…`;
+  } else if (asks > 0) {
+    text = "The agent waits for your answer";
+  } else if (packet?.type === "heartbeat") {
+    text = `Still working, silent for ${duration(packet.silentMs)}`;
+  } else if (running && !spoken(state)) {
+    text = "Working…";
+  }
+
+  notice.hidden = text === "";
+  notice.dataset.kind = packet?.type ?? (asks > 0 ? "waiting" : "busy");
+  setText(notice, text);
+
+  if (packet?.type === "session_status") {
+    ticking ??= setInterval(schedule, 500);
+  } else if (ticking) {
+    clearInterval(ticking);
+    ticking = null;
+  }
+}
+
+// whether something on the screen shows already that the agent is at work
+
+function spoken(state) {
+  const last = state.items.at(-1);
+
+  return (
+    last &&
+    (/message|thought|subagent/.test(last.type) ||
+      (last.type === "tool" && /pending|progress/.test(last.call.status)))
+  );
+}
+
+function drawPlan(state) {
+  const plan = state?.plan ?? [];
+
+  if (plan === drawnPlan) {
+    return;
+  }
+
+  const element = $("plan");
+  const done = plan.filter((entry) => entry.status === "completed").length;
+  const now = plan.find((entry) => entry.status === "in_progress");
+
+  if (!drawnPlan?.length && plan.length) {
+    element.open = matchMedia("(min-width: 720px)").matches;
+  }
+
+  drawnPlan = plan;
+  element.hidden = plan.length === 0;
+  element.firstElementChild.replaceChildren(
+    icon("list"),
+    h("strong", null, "Plan"),
+    h("span.progress", null, `${done} of ${plan.length}`),
+    h("span.now", null, now?.content ?? ""),
+    icon("chevron", "chevron"),
+  );
+  element.lastElementChild.replaceChildren(
+    ...plan.map((entry) =>
+      h(
+        "li",
+        { "data-status": entry.status, "data-priority": entry.priority },
+        h(
+          "span.box",
+          null,
+          h("span.sr", null, entry.status.replace("_", " ")),
+          entry.status === "completed"
+            ? icon("check")
+            : entry.status === "in_progress"
+              ? h("span.spinner")
+              : null,
+        ),
+        entry.content,
+      ),
+    ),
+  );
+}
+
+function alertUser(message, action) {
+  const element = $("alert");
+
+  element.hidden = !message;
+  element.replaceChildren();
+
+  if (message) {
+    element.append(
+      icon("alert"),
+      h("span", null, message),
+      action ?? "",
+      h(
+        "button.icon-button",
+        { type: "button", "aria-label": "Dismiss", onclick: () => alertUser("") },
+        icon("cross"),
+      ),
+    );
+  }
+}
+
+// ---- sessions
+
+async function list() {
+  try {
+    const all = await client.listSessions();
+
+    listed = true;
+    sessions = all
+      .filter((session) => !session.parentID)
+      .sort((a, b) => b.time.updated - a.time.updated);
+  } catch (error) {
+    listed = error;
+  }
+
+  drawSessions();
+}
+
+function ago(time) {
+  const minutes = Math.round((Date.now() - time) / 60000);
+
+  return minutes < 1
+    ? "now"
+    : minutes < 60
+      ? `${minutes} min`
+      : minutes < 1440
+        ? `${Math.round(minutes / 60)} h`
+        : new Date(time).toLocaleDateString();
+}
+
+function drawSessions() {
+  const current = conversation?.id;
+  const session = sessions.find(({ id }) => id === current);
+
+  setText($("title"), session?.title ?? (current ? "Session" : "New session"));
+  document.title = session ? `${session.title} · agentstream` : "agentstream";
+
+  $("sessions").replaceChildren(
+    ...(sessions.length > 0
+      ? sessions.map(({ id, title, time }) =>
+          h(
+            "li",
+            null,
+            h(
+              "a",
+              {
+                href: `#${id}`,
+                "aria-current": id === current ? "page" : undefined,
+                onclick: () => drawer(false),
+              },
+              h("span.name", null, title),
+              h("span.time", null, ago(time.updated)),
+            ),
+            removeButton(id, title),
+          ),
+        )
+      : [
+          h(
+            "li.none",
+            null,
+            listed === true || listed === null
+              ? "No sessions yet"
+              : `Sessions cannot be listed: ${listed.message}`,
+          ),
+        ]),
+  );
+}
+
+function removeButton(id, title) {
+  const button = h(
+    "button.icon-button.remove",
+    {
+      type: "button",
+      "aria-label": `Delete ${title}`,
+      title: "Delete",
+      onblur: () => button.classList.remove("sure"),
+
+      async onclick() {
+        if (!button.classList.contains("sure")) {
+          button.classList.add("sure");
+          button.setAttribute("aria-label", `Really delete ${title}?`);
+          return;
+        }
+
+        try {
+          await client.deleteSession(id);
+        } catch (error) {
+          alertUser(`Not deleted: ${error.message}`);
+        }
+
+        if (conversation?.id === id) {
+          location.hash = "";
+        }
+
+        list();
+      },
+    },
+    icon("trash"),
+    h("span.really", { "aria-hidden": "true" }, "Delete?"),
+  );
+
+  return button;
+}
+
+function show(id) {
+  if (conversation?.id === id) {
+    return;
+  }
+
+  conversation?.close();
+  conversation = null;
+  transcript.clear();
+  alertUser("");
+  scroller.reset();
+  drawnPlan = null;
+
+  if (id) {
+    conversation = new Conversation(client, id, changed);
+    conversation.open();
+  }
+
+  restoreDraft();
+  drawSessions();
+  schedule();
+}
+
+function changed(packet) {
+  const { failed } = conversation ?? {};
+
+  if (failed) {
+    conversation.failed = null;
+    alertUser(
+      failed.status === 404
+        ? "This session does not exist any more"
+        : failed.message,
+    );
+  }
+
+  // OpenCode finds a title on the way
+
+  if (packet?.type === "prompt_response" || packet?.type === "error") {
+    list();
+    setTimeout(list, 2500);
+  }
+
+  schedule();
+}
+
+const idInHash = () => /^#(ses_[A-Za-z0-9]+)$/.exec(location.hash)?.[1] ?? null;
+
+// ---- sending
+
+const draftKey = () => `agentstream.draft.${conversation?.id ?? "new"}`;
+
+function restoreDraft() {
+  input.value = sessionStorage.getItem(draftKey()) ?? "";
+  grow();
+}
+
+function grow() {
+  input.style.height = "auto";
+  input.style.height = `${Math.min(input.scrollHeight, 240)}px`;
+  $("send").disabled = input.value.trim() === "";
+}
+
+async function submit(text) {
+  if (text.trim() === "" || conversation?.state.status === "running") {
+    return;
+  }
+
+  alertUser("");
+  scroller.pin();
+  sessionStorage.removeItem(draftKey());
+  input.value = "";
+  grow();
+
+  if (!conversation) {
+    try {
+      const session = await client.createSession();
+
+      sessions.unshift(session);
+      conversation = new Conversation(client, session.id, changed);
+      history.replaceState(null, "", `#${session.id}`);
+      drawSessions();
+    } catch (error) {
+      giveBack(text, `No session: ${error.message}`);
+      return;
+    }
+  }
+
+  const talk = conversation;
+  const refused = await talk.send(text);
+
+  if (refused && talk === conversation) {
+    giveBack(
+      text,
+      refused.status === 409
+        ? "The agent is still busy with another message"
+        : refused.message,
+    );
+  }
+}
+
+function giveBack(text, message) {
+  if (input.value === "") {
+    input.value = text;
+    grow();
+  }
+
+  alertUser(
+    message,
+    h(
+      "button.button",
+      {
+        type: "button",
+        onclick() {
+          input.value = "";
+          submit(text);
+        },
+      },
+      "Try again",
+    ),
+  );
+  schedule();
+}
+
+async function stop() {
+  $("stop").disabled = true;
+
+  try {
+    await client.interrupt(conversation.id);
+  } catch (error) {
+    alertUser(`Not stopped: ${error.message}`);
+  } finally {
+    $("stop").disabled = false;
+    input.focus();
+  }
+}
+
+// ---- the frame around it
+
+function drawer(open) {
+  document.body.classList.toggle("drawer", open);
+  $("scrim").hidden = !open;
+  $("menu").setAttribute("aria-expanded", String(open));
+
+  if (open) {
+    $("new").focus();
+  }
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+function theme(choice) {
+  const now = choice ?? (dark.matches ? "dark" : "light");
+
+  document.documentElement.dataset.theme = now;
+  $("theme").replaceChildren(icon(now === "dark" ? "sun" : "moon"));
+  $("theme").setAttribute(
+    "aria-label",
+    now === "dark" ? "Light colours" : "Dark colours",
+  );
+}
+
+theme(localStorage.getItem("agentstream.theme"));
+dark.addEventListener("change", () =>
+  theme(localStorage.getItem("agentstream.theme")),
+);
+
+$("new").append(icon("plus"), "New session");
+$("menu").append(icon("menu"));
+$("send").append(icon("send"));
+$("stop").append(icon("stop"));
+$("jump").append(icon("down"), "Latest");
+
+$("theme").addEventListener("click", () => {
+  const next =
+    document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+
+  localStorage.setItem("agentstream.theme", next);
+  theme(next);
+});
+
+$("new").addEventListener("click", () => {
+  location.hash = "";
+  show(null);
+  drawer(false);
+  input.focus();
+});
+
+$("menu").addEventListener("click", () =>
+  drawer(!document.body.classList.contains("drawer")),
+);
+$("scrim").addEventListener("click", () => drawer(false));
+$("connection").addEventListener("click", () => {
+  alertUser("");
+  conversation?.reconnect();
+});
+$("stop").addEventListener("click", stop);
+
+$("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  submit(input.value);
+});
+
+input.addEventListener("input", () => {
+  sessionStorage.setItem(draftKey(), input.value);
+  grow();
+});
+
+input.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    submit(input.value);
+  }
+});
+
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && document.body.classList.contains("drawer")) {
+    drawer(false);
+    $("menu").focus();
+  }
+});
+
+// the skip link must not change the address
+
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  input.focus();
+});
+
+addEventListener("hashchange", () => show(idInHash()));
+addEventListener("online", () => {
+  if (conversation?.connection === "offline") {
+    conversation.reconnect();
+  }
+});
+
+drawSessions();
+show(idInHash());
+list();
+schedule();
+
+if (matchMedia("(hover: hover)").matches) {
+  input.focus();
+}

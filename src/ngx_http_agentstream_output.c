@@ -1,0 +1,353 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 4: the output.  One call of the filters for each buffer; while the
+ * client has not taken it, nothing more is asked for.  Buffers and links are
+ * reused, so that a stream that is open for a day grows by nothing.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_output.h"
+
+
+static void ngx_http_agentstream_output_cleanup(void *data);
+static ngx_int_t ngx_http_agentstream_output_push(
+    ngx_http_agentstream_output_t *out, ngx_chain_t *in);
+static void ngx_http_agentstream_output_write_handler(ngx_http_request_t *r);
+static void ngx_http_agentstream_output_timer_handler(ngx_event_t *ev);
+static ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
+    const char *key, const char *value);
+
+
+ngx_int_t
+ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
+{
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+    ngx_http_cleanup_t  *cln;
+
+    r = out->request;
+    c = r->connection;
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_agentstream_output_cleanup;
+    cln->data = out;
+
+    ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
+
+    /* the body was read whole: a worker that leaves need not linger */
+    r->lingering_close = 0;
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (c->read->ready) {
+        ngx_post_event(c->read, &ngx_posted_events);
+    }
+
+    out->sent_at = ngx_current_msec;
+
+    out->timer.handler = ngx_http_agentstream_output_timer_handler;
+    out->timer.data = out;
+    out->timer.log = c->log;
+
+    if (out->keepalive) {
+        ngx_add_timer(&out->timer, out->keepalive);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out)
+{
+    ngx_http_agentstream_output_cleanup(out);
+
+    out->request->write_event_handler = ngx_http_request_empty_handler;
+}
+
+
+static void
+ngx_http_agentstream_output_cleanup(void *data)
+{
+    ngx_http_agentstream_output_t *out = data;
+
+    if (out->timer.timer_set) {
+        ngx_del_timer(&out->timer);
+    }
+
+    if (out->buf.start) {
+        ngx_free(out->buf.start);
+        out->buf.start = NULL;
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_header(ngx_http_request_t *r, ngx_uint_t status)
+{
+    ngx_int_t  rc;
+
+    r->headers_out.status = status;
+
+    if (ngx_http_agentstream_output_headers(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_send_header(r);
+
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
+    u_char *p, u_char *last, ngx_uint_t end)
+{
+    ngx_buf_t  *b;
+
+    b = &out->buf;
+
+    ngx_memzero(b, sizeof(ngx_buf_t));
+
+    b->start = p;
+    b->pos = p;
+    b->last = last;
+    b->temporary = (p != last);
+    b->flush = 1;
+    b->last_buf = end;
+    b->tag = (ngx_buf_tag_t) &ngx_http_agentstream_module;
+
+    out->link.buf = b;
+    out->link.next = NULL;
+    out->last = end;
+
+    return ngx_http_agentstream_output_push(out, &out->link);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_output_push(ngx_http_agentstream_output_t *out,
+    ngx_chain_t *in)
+{
+    ngx_int_t                  rc;
+    ngx_event_t               *wev;
+    ngx_http_request_t        *r;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    r = out->request;
+    wev = r->connection->write;
+
+    rc = ngx_http_output_filter(r, in);
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    out->sent_at = ngx_current_msec;
+
+    if (ngx_buf_size(&out->buf) == 0) {
+
+        if (out->buf.start) {
+            ngx_free(out->buf.start);
+            out->buf.start = NULL;
+        }
+
+        out->busy = 0;
+
+        if (wev->timer_set && !wev->delayed) {
+            ngx_del_timer(wev);
+        }
+
+        return rc;
+    }
+
+    if (out->last) {
+        /* finalizing sends the rest */
+        return rc;
+    }
+
+    out->busy = 1;
+    r->write_event_handler = ngx_http_agentstream_output_write_handler;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (!wev->delayed) {
+        ngx_add_timer(wev, clcf->send_timeout);
+    }
+
+    if (ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return NGX_AGAIN;
+}
+
+
+void
+ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
+    ngx_int_t rc)
+{
+    ngx_connection_t  *c;
+
+    c = out->request->connection;
+
+    if (out->timer.timer_set) {
+        ngx_del_timer(&out->timer);
+    }
+
+    ngx_http_finalize_request(out->request, rc);
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_agentstream_output_write_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                       rc;
+    ngx_http_agentstream_output_t  *out;
+
+    out = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
+
+    if (r->connection->write->timedout) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, NGX_ETIMEDOUT,
+                      "client timed out");
+        r->connection->timedout = 1;
+        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
+        return;
+    }
+
+    if (!out->busy) {
+        return;
+    }
+
+    rc = ngx_http_agentstream_output_push(out, NULL);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+        return;
+    }
+
+    if (!out->busy) {
+        out->handler(out->data);
+    }
+}
+
+
+/* contract 2: a comment after silence, so that nobody on the way gives up */
+
+static void
+ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
+{
+    ngx_int_t                       rc;
+    ngx_buf_t                      *b;
+    ngx_msec_t                      silent;
+    ngx_connection_t               *c;
+    ngx_http_request_t             *r;
+    ngx_http_agentstream_output_t  *out;
+
+    static u_char  comment[] = ": keepalive\n\n";
+
+    out = ev->data;
+    r = out->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    silent = ngx_current_msec - out->sent_at;
+
+    if (silent < out->keepalive) {
+        ngx_add_timer(ev, out->keepalive - silent);
+        return;
+    }
+
+    ngx_add_timer(ev, out->keepalive);
+
+    if (out->busy || !r->header_sent) {
+        return;
+    }
+
+    b = &out->buf;
+
+    ngx_memzero(b, sizeof(ngx_buf_t));
+
+    b->pos = comment;
+    b->last = comment + sizeof(comment) - 1;
+    b->memory = 1;
+    b->flush = 1;
+    b->tag = (ngx_buf_tag_t) &ngx_http_agentstream_module;
+
+    out->link.buf = b;
+    out->link.next = NULL;
+
+    rc = ngx_http_agentstream_output_push(out, &out->link);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_headers(ngx_http_request_t *r)
+{
+    ngx_str_set(&r->headers_out.content_type, "text/event-stream");
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+
+#if (NGX_HTTP_GZIP)
+    /* contract 2: never compressed */
+    r->gzip_tested = 1;
+    r->gzip_ok = 0;
+#endif
+
+    if (ngx_http_agentstream_output_add_header(r, "Cache-Control", "no-cache")
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_agentstream_output_add_header(r, "X-Accel-Buffering",
+                                                  "no");
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_output_add_header(ngx_http_request_t *r, const char *key,
+    const char *value)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+    h->hash = 1;
+    h->key.len = ngx_strlen(key);
+    h->key.data = (u_char *) key;
+    h->value.len = ngx_strlen(value);
+    h->value.data = (u_char *) value;
+
+    return NGX_OK;
+}

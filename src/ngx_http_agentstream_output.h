@@ -1,0 +1,75 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+
+
+/*
+ * Layer 4.  An event stream to one client: its headers, one buffer at a time,
+ * keepalive comments, and what happens when the client is slow or goes.
+ */
+
+
+/* the buffer is sent, there is room for the next one */
+typedef void (*ngx_http_agentstream_output_pt)(void *data);
+
+
+/* part of whoever has something to send; nothing of it outlives the request */
+
+typedef struct {
+    ngx_http_request_t                  *request;
+    ngx_msec_t                           keepalive;
+    ngx_http_agentstream_output_pt       handler;
+    void                                *data;
+
+    /* private */
+    ngx_buf_t                            buf;      /* its memory is from the
+                                                      heap and lives until it
+                                                      is sent */
+    ngx_chain_t                          link;
+    ngx_event_t                          timer;
+    ngx_msec_t                           sent_at;
+    unsigned                             busy:1;   /* buf is on its way */
+    unsigned                             last:1;   /* ... and ends it all */
+} ngx_http_agentstream_output_t;
+
+
+/* takes over the request, whose body was read; request, keepalive, handler
+   and data are set */
+ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out);
+
+/* gives it up, for another output to take over */
+void ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out);
+
+/* NGX_OK or NGX_ERROR */
+ngx_int_t ngx_http_agentstream_output_header(ngx_http_request_t *r,
+    ngx_uint_t status);
+
+/*
+ * Sends from p to last, which was got by ngx_alloc() and is freed here; p may
+ * be NULL when it is the end.  NGX_OK: sent, NGX_AGAIN: handler will be called,
+ * NGX_ERROR.  Not while it is busy.
+ */
+ngx_int_t ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
+    u_char *p, u_char *last, ngx_uint_t end);
+
+/* finalizes the request after the end was sent, or after NGX_ERROR; the
+   output is gone when it returns */
+void ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
+    ngx_int_t rc);
+
+/* what every event stream has, an error's too */
+ngx_int_t ngx_http_agentstream_output_headers(ngx_http_request_t *r);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_ */

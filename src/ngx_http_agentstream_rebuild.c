@@ -1,0 +1,567 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 4: rebuilding.  A translator of its own turns OpenCode's stored
+ * messages into packets; read again, they give only what is new.  The packets
+ * of one reading are sent before the next one starts.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_rebuild.h"
+#include "ngx_http_agentstream_reconcile.h"
+#include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_turn.h"
+
+
+#define NGX_HTTP_AGENTSTREAM_REBUILD_POLL   1000
+#define NGX_HTTP_AGENTSTREAM_REBUILD_TRIES  5
+
+
+typedef struct {
+    ngx_http_request_t                  *request;
+    ngx_http_agentstream_rebuild_args_t  args;
+    ngx_str_t                            directory;
+
+    ngx_http_agentstream_call_t         *call;
+    ngx_http_agentstream_reconcile_t     reconcile;
+    ngx_http_agentstream_translate_t    *translate;
+    ngx_http_agentstream_output_t        output;
+    ngx_array_t                          sessions;
+    ngx_event_t                          timer;
+    ngx_uint_t                           tries;
+
+    u_char                              *start;    /* heap: packets of this */
+    u_char                              *last;     /* reading, not sent yet */
+    u_char                              *end;
+    uint64_t                             seq;
+    unsigned                             over:1;
+    unsigned                             reset:1;  /* still to be said */
+} ngx_http_agentstream_rebuild_t;
+
+
+static ngx_int_t ngx_http_agentstream_rebuild_prepare(
+    ngx_http_agentstream_rebuild_t *rb);
+static void ngx_http_agentstream_rebuild_cleanup(void *data);
+static void ngx_http_agentstream_rebuild_session_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_rebuild_timer_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_rebuild_read(
+    ngx_http_agentstream_rebuild_t *rb);
+static void ngx_http_agentstream_rebuild_reconciled(void *data,
+    ngx_uint_t status, ngx_uint_t busy);
+static void ngx_http_agentstream_rebuild_fail(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t code,
+    const char *message);
+static void ngx_http_agentstream_rebuild_nothing(
+    ngx_http_agentstream_rebuild_t *rb);
+static void ngx_http_agentstream_rebuild_send(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status);
+static void ngx_http_agentstream_rebuild_sent_handler(void *data);
+static void ngx_http_agentstream_rebuild_pass(
+    ngx_http_agentstream_rebuild_t *rb);
+static u_char *ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size);
+static uint64_t ngx_http_agentstream_rebuild_commit(void *ctx, u_char *last,
+    ngx_uint_t part);
+static ngx_int_t ngx_http_agentstream_rebuild_child(void *ctx,
+    ngx_str_t *session);
+static void ngx_http_agentstream_rebuild_resolve(void *ctx, ngx_str_t *session,
+    ngx_str_t *message);
+static void ngx_http_agentstream_rebuild_waiting(void *ctx, ngx_str_t *id,
+    ngx_uint_t permission, ngx_uint_t waits);
+
+
+static ngx_http_agentstream_translate_sink_t
+    ngx_http_agentstream_rebuild_sink =
+{
+    ngx_http_agentstream_rebuild_reserve,
+    ngx_http_agentstream_rebuild_commit,
+    ngx_http_agentstream_rebuild_child,
+    ngx_http_agentstream_rebuild_resolve,
+    ngx_http_agentstream_rebuild_waiting
+};
+
+
+ngx_int_t
+ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
+    ngx_http_agentstream_rebuild_args_t *args)
+{
+    ngx_http_cleanup_t              *cln;
+    ngx_http_agentstream_rebuild_t  *rb;
+
+    rb = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_rebuild_t));
+    if (rb == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rb->request = r;
+    rb->args = *args;
+
+    rb->output.request = r;
+    rb->output.keepalive = args->conf->keepalive;
+    rb->output.handler = ngx_http_agentstream_rebuild_sent_handler;
+    rb->output.data = rb;
+
+    rb->timer.handler = ngx_http_agentstream_rebuild_timer_handler;
+    rb->timer.data = rb;
+    rb->timer.log = r->connection->log;
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln->handler = ngx_http_agentstream_rebuild_cleanup;
+    cln->data = rb;
+
+    if (ngx_http_agentstream_rebuild_prepare(rb) != NGX_OK
+        || ngx_http_agentstream_output_open(&rb->output) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rb->call = ngx_http_agentstream_call_create(args->conf,
+                                             &rb->args.route,
+                                             NGX_HTTP_AGENTSTREAM_GET_SESSION,
+                                             &rb->args.session, NULL, NULL);
+    if (rb->call == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rb->call->done_handler = ngx_http_agentstream_rebuild_session_done;
+    rb->call->data = rb;
+
+    ngx_http_agentstream_call_open(rb->call);
+
+    return NGX_DONE;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
+{
+    ngx_str_t                              **root;
+    ngx_pool_t                              *pool;
+    ngx_http_agentstream_loc_conf_t         *conf;
+    ngx_http_agentstream_translate_conf_t    tcf;
+
+    pool = rb->request->pool;
+
+    if (ngx_array_init(&rb->sessions, pool, 4, sizeof(ngx_str_t *)) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    root = ngx_array_push(&rb->sessions);
+    if (root == NULL) {
+        return NGX_ERROR;
+    }
+
+    *root = &rb->args.session;
+
+    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
+
+    conf = rb->args.conf;
+
+    tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+
+    rb->translate = ngx_http_agentstream_translate_create(pool, &tcf,
+                                          &ngx_http_agentstream_rebuild_sink,
+                                          rb, &rb->args.session,
+                                          &rb->args.turn);
+    if (rb->translate == NULL) {
+        return NGX_ERROR;
+    }
+
+    rb->reconcile.conf = rb->args.conf;
+    rb->reconcile.route = &rb->args.route;
+    rb->reconcile.directory = &rb->directory;
+    rb->reconcile.sessions = &rb->sessions;
+    rb->reconcile.translate = rb->translate;
+    rb->reconcile.handler = ngx_http_agentstream_rebuild_reconciled;
+    rb->reconcile.data = rb;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_rebuild_cleanup(void *data)
+{
+    ngx_http_agentstream_rebuild_t *rb = data;
+
+    if (rb->call) {
+        ngx_http_agentstream_call_close(rb->call);
+    }
+
+    ngx_http_agentstream_reconcile_stop(&rb->reconcile);
+
+    if (rb->timer.timer_set) {
+        ngx_del_timer(&rb->timer);
+    }
+
+    if (rb->translate) {
+        ngx_http_agentstream_translate_destroy(rb->translate);
+    }
+
+    if (rb->start) {
+        ngx_free(rb->start);
+    }
+}
+
+
+static void
+ngx_http_agentstream_rebuild_session_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_rebuild_t *rb = data;
+
+    ngx_int_t  rc;
+
+    rb->call = NULL;
+
+    ngx_http_set_log_request(rb->request->connection->log, rb->request);
+
+    switch (call->status) {
+
+    case NGX_HTTP_OK:
+        break;
+
+    case NGX_HTTP_NOT_FOUND:
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_NOT_FOUND,
+                                          "Session not found");
+        return;
+
+    case NGX_HTTP_GATEWAY_TIME_OUT:
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_GATEWAY_TIME_OUT,
+                                          "OpenCode does not answer in time");
+        return;
+
+    default:
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+                                          "OpenCode cannot be reached");
+        return;
+    }
+
+    rc = ngx_http_agentstream_opencode_directory(rb->request->pool,
+                                                 &call->body, &rb->args.session,
+                                                 &rb->directory);
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+                                          "OpenCode's answer makes no sense");
+        return;
+    }
+
+    if (rb->args.turn.len == 0) {
+        ngx_http_agentstream_rebuild_nothing(rb);
+        return;
+    }
+
+    rb->reset = 1;
+
+    ngx_http_agentstream_rebuild_read(rb);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_timer_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_rebuild_read(ev->data);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_read(ngx_http_agentstream_rebuild_t *rb)
+{
+    ngx_http_agentstream_translate_time(rb->translate,
+                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_current_msec);
+
+    if (ngx_http_agentstream_reconcile_start(&rb->reconcile, 1) != NGX_OK) {
+        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+    }
+}
+
+
+static void
+ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
+    ngx_uint_t busy)
+{
+    ngx_http_agentstream_rebuild_t *rb = data;
+
+    ngx_http_set_log_request(rb->request->connection->log, rb->request);
+
+    if (status != NGX_HTTP_OK) {
+
+        if (++rb->tries > NGX_HTTP_AGENTSTREAM_REBUILD_TRIES) {
+            ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+                                              "OpenCode cannot be reached");
+            return;
+        }
+
+        ngx_add_timer(&rb->timer, NGX_HTTP_AGENTSTREAM_REBUILD_POLL);
+        return;
+    }
+
+    rb->tries = 0;
+
+    if (!ngx_http_agentstream_translate_state(rb->translate)->user_seen) {
+        ngx_http_agentstream_rebuild_nothing(rb);
+        return;
+    }
+
+    if (!busy) {
+        rb->over = 1;
+
+        ngx_http_agentstream_translate_time(rb->translate,
+                                         ngx_http_agentstream_turn_timestamp(),
+                                         ngx_current_msec);
+
+        if (ngx_http_agentstream_translate_finish(rb->translate, 0) != NGX_OK)
+        {
+            ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+            return;
+        }
+    }
+
+    ngx_http_agentstream_rebuild_send(rb, NGX_HTTP_OK);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t code, const char *message)
+{
+    rb->over = 1;
+
+    ngx_http_agentstream_translate_time(rb->translate,
+                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_current_msec);
+
+    if (ngx_http_agentstream_translate_fail(rb->translate, code, message, NULL)
+        != NGX_OK)
+    {
+        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        return;
+    }
+
+    ngx_http_agentstream_rebuild_send(rb, code);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
+{
+    ngx_int_t            rc;
+    ngx_http_request_t  *r;
+
+    r = rb->request;
+
+    if (rb->args.after) {
+        ngx_http_agentstream_rebuild_pass(rb);
+        return;
+    }
+
+    if (r->header_sent) {
+        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        return;
+    }
+
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->header_only = 1;
+
+    rc = ngx_http_send_header(r);
+
+    ngx_http_agentstream_output_finalize(&rb->output, rc);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t status)
+{
+    u_char      *p, *last;
+    ngx_int_t    rc;
+    ngx_uint_t   end;
+
+    end = (rb->over && rb->args.after == NULL);
+
+    if (!rb->request->header_sent
+        && ngx_http_agentstream_output_header(rb->request, status) != NGX_OK)
+    {
+        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        return;
+    }
+
+    p = rb->start;
+    last = rb->last;
+
+    rb->start = NULL;
+    rb->last = NULL;
+    rb->end = NULL;
+
+    rc = NGX_OK;
+
+    if (p || end) {
+        rc = ngx_http_agentstream_output_send(&rb->output, p, last, end);
+    }
+
+    if (rc == NGX_ERROR || end) {
+        ngx_http_agentstream_output_finalize(&rb->output, rc);
+        return;
+    }
+
+    if (!rb->output.busy) {
+        ngx_http_agentstream_rebuild_sent_handler(rb);
+    }
+}
+
+
+static void
+ngx_http_agentstream_rebuild_sent_handler(void *data)
+{
+    ngx_http_agentstream_rebuild_t *rb = data;
+
+    if (rb->over) {
+        ngx_http_agentstream_rebuild_pass(rb);
+        return;
+    }
+
+    ngx_add_timer(&rb->timer, NGX_HTTP_AGENTSTREAM_REBUILD_POLL);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_pass(ngx_http_agentstream_rebuild_t *rb)
+{
+    ngx_int_t            rc;
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    r = rb->request;
+    c = r->connection;
+
+    ngx_http_agentstream_output_close(&rb->output);
+
+    rc = rb->args.after(r, rb->args.data);
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
+        ngx_http_run_posted_requests(c);
+    }
+}
+
+
+static u_char *
+ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
+{
+    ngx_http_agentstream_rebuild_t *rb = ctx;
+
+    size_t   used, want;
+    u_char  *p;
+
+    static ngx_str_t  none = ngx_null_string;
+
+    if (rb->reset) {
+        /* the first packets of all tell what this is */
+
+        rb->reset = 0;
+
+        if (ngx_http_agentstream_translate_reset(rb->translate, rb->args.reason)
+            != NGX_OK
+            || ngx_http_agentstream_translate_start(rb->translate) != NGX_OK)
+        {
+            return NULL;
+        }
+    }
+
+    want = ngx_http_agentstream_sse_head_size(&none) + size
+           + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
+
+    used = rb->last - rb->start;
+
+    if ((size_t) (rb->end - rb->last) < want) {
+        want = ngx_max(used * 2, used + want);
+        want = ngx_max(want, 4096);
+
+        p = ngx_alloc(want, rb->request->connection->log);
+        if (p == NULL) {
+            return NULL;
+        }
+
+        if (rb->start) {
+            ngx_memcpy(p, rb->start, used);
+            ngx_free(rb->start);
+        }
+
+        rb->start = p;
+        rb->last = p + used;
+        rb->end = p + want;
+    }
+
+    return ngx_http_agentstream_sse_head(rb->last, &none, 0);
+}
+
+
+static uint64_t
+ngx_http_agentstream_rebuild_commit(void *ctx, u_char *last, ngx_uint_t part)
+{
+    ngx_http_agentstream_rebuild_t *rb = ctx;
+
+    rb->last = ngx_http_agentstream_sse_tail(last);
+
+    return ++rb->seq;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_rebuild_child(void *ctx, ngx_str_t *session)
+{
+    ngx_http_agentstream_rebuild_t *rb = ctx;
+
+    ngx_str_t  *name, **element;
+
+    name = ngx_palloc(rb->request->pool, sizeof(ngx_str_t));
+    if (name == NULL) {
+        return NGX_ERROR;
+    }
+
+    name->len = session->len;
+    name->data = ngx_pstrdup(rb->request->pool, session);
+    if (name->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    element = ngx_array_push(&rb->sessions);
+    if (element == NULL) {
+        return NGX_ERROR;
+    }
+
+    *element = name;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_rebuild_resolve(void *ctx, ngx_str_t *session,
+    ngx_str_t *message)
+{
+    /* stored messages name their parts, there are no deltas here */
+}
+
+
+static void
+ngx_http_agentstream_rebuild_waiting(void *ctx, ngx_str_t *id,
+    ngx_uint_t permission, ngx_uint_t waits)
+{
+}

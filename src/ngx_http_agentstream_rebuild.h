@@ -1,0 +1,49 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_REBUILD_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_REBUILD_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+
+
+/*
+ * Layer 4.  A turn for a client whose place in it is not kept any more: the
+ * packet "stream_reset", and then the turn so far from what OpenCode has
+ * stored, asked for again until the turn is over.  These packets have no id,
+ * so that a client that comes back begins anew.
+ */
+
+
+typedef struct {
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            route;
+    ngx_str_t                            session;
+    ngx_str_t                            turn;     /* the id of its user
+                                                      message, or empty */
+    const char                          *reason;
+
+    /* takes the request over when the turn is over, or there is none; NULL:
+       the response ends */
+    ngx_int_t                          (*after)(ngx_http_request_t *r,
+                                           void *data);
+    void                                *data;
+} ngx_http_agentstream_rebuild_args_t;
+
+
+/*
+ * Takes the request over like reader_attach().  Where OpenCode knows no such
+ * message there is nothing to send (204).
+ */
+ngx_int_t ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
+    ngx_http_agentstream_rebuild_args_t *args);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_REBUILD_H_INCLUDED_ */

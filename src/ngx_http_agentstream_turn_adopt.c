@@ -1,0 +1,181 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 3: taking over a turn whose worker is dead.  The journal is all that
+ * is left of it: the packets tell the translator what was sent, OpenCode tells
+ * the rest.  Whoever sets the owner first, under the lock, has the turn.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
+    ngx_str_t *id);
+static ngx_int_t ngx_http_agentstream_turn_renew(
+    ngx_http_agentstream_turn_t *turn);
+static ngx_int_t ngx_http_agentstream_turn_restore(void *data, uint64_t seq,
+    ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin);
+
+
+ngx_int_t
+ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
+    ngx_str_t *route, ngx_str_t *session, ngx_str_t *id)
+{
+    ngx_int_t                          rc;
+    ngx_http_agentstream_turn_t       *turn;
+    ngx_http_agentstream_turn_args_t   args;
+
+    ngx_memzero(&args, sizeof(ngx_http_agentstream_turn_args_t));
+
+    args.conf = conf;
+    args.route = *route;
+    args.session = *session;
+    args.id = *id;
+
+    turn = ngx_http_agentstream_turn_alloc(&args);
+    if (turn == NULL) {
+        return NGX_ERROR;
+    }
+
+    turn->node = ngx_http_agentstream_turn_claim(id);
+
+    if (turn->node == NULL) {
+        ngx_http_agentstream_translate_destroy(turn->translate);
+        ngx_destroy_pool(turn->pool);
+        return NGX_DECLINED;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "agentstream turn: taken over from a dead worker, "
+                  "session %V, turn %V", session, id);
+
+    turn->adopted = 1;
+    turn->started = (turn->node->journal.last_seq != 0);
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    rc = NGX_DECLINED;
+
+    if (turn->node->journal.first_seq == 1) {
+        rc = ngx_http_agentstream_journal_walk(turn->node,
+                                            ngx_http_agentstream_turn_restore,
+                                            turn);
+    }
+
+    if (rc != NGX_OK && turn->started) {
+        /* what was sent is not known in full any more: all of it again */
+
+        rc = ngx_http_agentstream_turn_renew(turn);
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_turn_begin(turn);
+
+    return NGX_OK;
+}
+
+
+static ngx_http_agentstream_node_t *
+ngx_http_agentstream_turn_claim(ngx_str_t *id)
+{
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, id);
+
+    if (node
+        && node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED
+        && ngx_http_agentstream_zone_dead_locked(zone, node->owner,
+                                                 node->generation))
+    {
+        node->owner = zone->slot;
+        node->generation = zone->generation;
+
+    } else {
+        node = NULL;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return node;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_turn_restore(void *data, uint64_t seq, ngx_str_t *packet,
+    ngx_uint_t part, ngx_str_t *origin)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_str_t  json;
+
+    if (ngx_http_agentstream_sse_data(packet, &json) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_agentstream_translate_restore(turn->translate, seq, &json,
+                                                  part, origin);
+}
+
+
+/* a translator that knows nothing, and clients that are told so */
+
+static ngx_int_t
+ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_translate_destroy(turn->translate);
+
+    turn->sessions.nelts = 1;
+    turn->routes.nelts = 1;
+
+    if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    if (ngx_http_agentstream_translate_reset(turn->translate,
+                                             "worker_lost")
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_agentstream_translate_start(turn->translate);
+}
+
+
+void
+ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
+{
+    if (!turn->started) {
+        /* it died before OpenCode had answered */
+
+        turn->phase = ngx_http_agentstream_turn_prompting;
+        ngx_http_agentstream_turn_check_prompt(turn, NGX_HTTP_BAD_GATEWAY);
+        return;
+    }
+
+    turn->phase = ngx_http_agentstream_turn_running;
+    turn->lost = 1;
+
+    ngx_http_agentstream_translate_gap(turn->translate);
+    ngx_http_agentstream_turn_reconcile(turn);
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/perl
+
+# agentstream_busy queue: senders to a busy session wait, in the order they
+# came, whatever worker they are on; each stream is that sender's own turn; who
+# leaves while it waits is dropped and its prompt never sent.
+#
+# Broken by: a queue per worker, a waiter woken only by its own worker's turns,
+# a place in the queue kept by a client that left or by a worker that died, a
+# worker that exits on reload while somebody waits in it.
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+use AgentStream::Attach;
+
+my $t = AgentStream->new(attach(timeout => 120,
+    location => 'agentstream_busy queue;'));
+my @workers = $t->workers();
+my ($s, @c);
+
+
+# ten, alternating between the workers
+
+$s = $t->session();
+@c = map { my $c = on_worker($t, $workers[$_ % 2],
+                             send_to($s, "text:3:24:20 n=$_"));
+           sleep(0.05); $c } 0 .. 9;
+
+ok($t->wait(\@c, timeout => 30), 'all had their turn');
+is(scalar(grep { check_turn($_, 'queued', quiet => 1) } @c), 10,
+   'each a whole one');
+is(join(' ', sent($s)), join(' ', 0 .. 9), 'in order, over two workers');
+
+my %ids = map { turn_id($_) => 1 } @c;
+is(scalar keys %ids, 10, 'each its own');
+is(join(' ', map { turn_id($_) } @c), join(' ', sort keys %ids),
+   'ids ascend with the queue');
+
+my @from = map { ($_->packets())[0]{time} } @c;
+my @to = map { ($_->packets())[-1]{time} } @c;
+is(scalar(grep { $from[$_] < $to[$_ - 1] - 0.05 } 1 .. 9), 0,
+   'none begins before the one in front ended');
+my @gaps = sort { $a <=> $b } map { $from[$_] - $to[$_ - 1] } 1 .. 9;
+note(sprintf 'from one turn to the next: %.0f to %.0f ms',
+     1000 * $gaps[0], 1000 * $gaps[-1]);
+cmp_ok($gaps[4], '<', 0.5, 'the next one follows at once, not by polling');
+
+# those who leave while they wait: first, middle and last of the queue
+
+$s = $t->session();
+@c = map { my $c = on_worker($t, $workers[$_ % 2],
+                             send_to($s, ($_ ? 'text:3:24:20'
+                                                     : 'text:30:24:60')
+                                                 . " n=$_"));
+           sleep(0.03); $c } 0 .. 7;
+hear($t, $c[0], 1);
+$_->close() for @c[1, 4, 5, 7];
+sleep(0.2);
+ok($t->wait([@c[0, 2, 3, 6]], timeout => 20), 'the others had their turn');
+is(join(' ', sent($s)), '0 2 3 6', 'who left was dropped');
+is(scalar(grep { check_turn($_, 'stayed', quiet => 1) } @c[0, 2, 3, 6]), 4,
+   'the others are whole');
+
+# all leave: the session is free at once
+
+$s = $t->session();
+@c = map { my $c = $t->send_message($s, "text:20:24:60 n=$_"); sleep(0.03);
+           $c } 0 .. 3;
+hear($t, $c[0], 1);
+$_->close() for @c[1 .. 3];
+$t->wait([$c[0]]);
+my $since = time();
+my $d = $t->turn($s, 'text:1:24:0 n=9');
+is(join(' ', sent($s)), '0 9', 'nobody left in the queue');
+cmp_ok(time() - $since, '<', 1.5, 'and nobody waited for');
+
+# a turn in front that fails does not stop the queue
+
+$s = $t->session();
+$t->control('config', { rules => [{ method => 'POST', times => 1, delay => 300,
+    url => "$s/prompt_async", status => 500, body => '{}' }] });
+@c = map { my $c = $t->send_message($s, "text:2:24:20 n=$_"); sleep(0.03); $c }
+     0 .. 2;
+ok($t->wait(\@c), 'after a turn that failed');
+is(join(' ', map { $_->status() } @c), '500 200 200', 'the others have theirs');
+$t->control('config', { rules => [] });
+
+# the same client_request_id twice in the queue is one turn
+
+$s = $t->session();
+my $first = $t->send_message($s, 'text:8:24:50 n=0');
+hear($t, $first, 1);
+@c = map { on_worker($t, $_, send_to($s, { content => 'text:2:24:20 n=1',
+                                           client_request_id => 'twice' })) }
+     @workers, @workers;
+$t->wait([$first, @c]);
+is(join(' ', sent($s)), '0 1', 'queued twice, sent once');
+is(join_raw($_), join_raw($c[0]), 'all see it') for @c[1 .. 3];
+
+# a reload while they wait: nobody is lost, order holds, old workers leave
+
+$s = $t->session();
+my $a = on_worker($t, $workers[0], send_to($s, 'text:20:24:100 n=0'));
+hear($t, $a, 1);
+@c = map { my $c = on_worker($t, $workers[$_ % 2],
+                             send_to($s, "text:3:24:50 n=$_"));
+           sleep(0.05); $c } 1 .. 4;
+my @old = $t->reload();
+my $new = $t->send_message($s, 'text:3:24:20 n=5');
+ok($t->wait([$a, @c, $new], timeout => 30), 'reload: all come to an end');
+is(join(' ', map { ($_->status() // 'none') . ($_->ended() // '') }
+             $a, @c, $new), join(' ', ('200clean') x 6),
+   'reload: everybody in the queue has a turn');
+is(join(' ', sent($s)), '0 1 2 3 4 5', 'reload: in order');
+ok(wait_for(sub { !grep { kill 0, $_ } @old }, 2),
+   'reload: the old workers leave');
+
+# a waiter's worker dies: its places are nobody's
+
+@workers = $t->workers();
+$s = $t->session();
+$a = on_worker($t, $workers[0], send_to($s, 'text:10:24:100 n=0'));
+hear($t, $a, 1);
+my @dead = map { on_worker($t, $workers[1], send_to($s, "text:3:24:0 n=$_")) }
+           1, 2;
+my $b = on_worker($t, $workers[0], send_to($s, 'text:3:24:20 n=3'));
+sleep(0.2);
+kill_worker($t, $workers[1]);
+ok($t->wait([$a, $b], timeout => 10), 'killed: the queue goes on');
+is($b->status(), 200, 'killed: who waited behind has its turn');
+is(join(' ', sent($s)), '0 3', 'killed: the dead are not sent');
+
+done_killed($t);
+
+
+# the numbers in the prompts OpenCode got, in order
+
+sub sent {
+    my ($session) = @_;
+
+    return map { $_->{body} =~ /n=(\d+)/ } grep {
+        $_->{url} =~ m{/session/\Q$session\E/prompt_async} }
+        @{ $t->control('log') };
+}

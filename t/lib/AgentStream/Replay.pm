@@ -1,0 +1,54 @@
+package AgentStream::Replay;
+
+# All captured turns through the module, once, for tests that look at what
+# came out and not at the translation itself (turn_replay.t does).
+
+use strict;
+use warnings;
+
+use Test::More;
+
+use AgentStream::Check;
+
+use Exporter 'import';
+
+our @EXPORT = qw(replay_all);
+
+
+# -> {name => "capture:turn:session", client => …} of every turn
+
+sub replay_all {
+    my ($t, $options) = @_;
+    my (%session, @done);
+
+    # a disposed instance closes its event stream for all, hence alone
+
+    my @turns = expected_turns();
+    my %of = map { ("$_->[0]:$_->[2]" => $_->[0]) } @turns;
+
+    $session{$_} = $t->session() for sort keys %of;
+    $t->control('config', { sessions => {
+        map { $session{$_} => "/workspace/disposed" }
+        grep { /dispose/ } keys %session } });
+
+    # first turns together, then the second ones in the same sessions
+
+    for my $n (1, 2) {
+        my @now = map { my ($name, undef, $s) = @$_;
+            { name => "$name:$n:$s", client => $t->send_message(
+                $session{"$name:$s"}, "replay:$name:$n:$s $options") } }
+            grep { $_->[1] == $n } @turns;
+
+        $t->wait([map { $_->{client} } @now], timeout => 60);
+        push @done, @now;
+    }
+
+    my @bad = grep { !check_turn($_->{client}, $_->{name}, quiet => 1) } @done;
+
+    ok(!@bad, 'all captured turns replayed, ' . @done);
+
+    return @done;
+}
+
+
+1;

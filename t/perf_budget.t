@@ -1,0 +1,108 @@
+#!/usr/bin/perl
+
+# The hot paths cost no more instructions than bench/budget.txt allows: routing
+# by raw bytes, parsing, translating, each on fixed captures.  Counted by
+# callgrind, so the machine's load does not matter.
+#
+# Broken by: a parse of events that are for nobody, an allocation or a second
+# scan per event, text decoded and encoded again.
+#
+# After a change that is worth its price: perl t/perf_budget.t --write
+
+use strict;
+use warnings;
+
+use FindBin;
+use Test::More;
+
+chdir "$FindBin::Bin/.." or die "$!\n";
+
+my $build = $ENV{AGENTSTREAM_BUILD} || 'build';
+my $program = "$build/bench/budget";
+my $file = 'bench/budget.txt';
+my $slack = 1.10;
+
+plan(skip_all => 'no valgrind') if system('valgrind --version >/dev/null 2>&1');
+plan(skip_all => "no $program: make $program") unless -x $program;
+
+my $out = "$build/bench/budget.callgrind.$$";
+
+# libc's string functions differ by processor; its plainest do not
+
+local $ENV{GLIBC_TUNABLES} = 'glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-ERMS,'
+                             . '-EVEX,-AVX512F,-MOVBE,-SSE4_2';
+
+my @said = `valgrind --tool=callgrind --callgrind-out-file=$out $program 2>&1`;
+my $rc = $?;
+
+is($rc, 0, 'the budgeted program runs') or diag(@said);
+
+my %count = counts($out);
+unlink $out;
+
+my %events = map { /^(\w+) (\d+) (\d+)$/ ? ($1 => [$2, $3]) : () } @said;
+
+if (@ARGV && $ARGV[0] eq '--write') {
+    write_budget();
+    done_testing();
+    exit;
+}
+
+open my $fh, '<', $file or die "$file: $!\n";
+my %budget = map { /^(\w+)\s+(\d+)/ ? ($1 => $2) : () } <$fh>;
+close $fh;
+
+for my $name (sort keys %budget) {
+    my $got = $count{$name};
+
+    ok(defined $got, "$name was counted") or next;
+
+    my $ratio = $got / $budget{$name};
+    my $note = sprintf '%s: %d instructions, %d per event, %.2f of the budget',
+                       $name, $got, $got / $events{$name}[0], $ratio;
+
+    ok($ratio <= $slack, $note);
+    diag("$name costs less than it may: perl t/perf_budget.t --write")
+        if $ratio < 0.8;
+}
+
+done_testing();
+
+
+# function => inclusive count, of the budget_*() functions
+
+sub counts {
+    my ($name) = @_;
+    my (%count, $budget);
+
+    my @lines = `callgrind_annotate --inclusive=yes --threshold=100 $name 2>&1`;
+
+    for (@lines) {
+        next unless /^\s*([\d,]+) .*:budget_(\w+)/;
+        my ($n, $function) = ($1, $2);
+
+        $n =~ tr/,//d;
+        $count{$function} = $n if $n > ($count{$function} || 0);
+    }
+
+    return %count;
+}
+
+
+sub write_budget {
+    open my $fh, '>', $file or die "$file: $!\n";
+
+    print $fh "# instructions, written by t/perf_budget.t --write;",
+              " +10 % fails\n",
+              "# name  count  (events, packets, instructions per event)\n";
+
+    for my $name (sort keys %count) {
+        my ($events, $packets) = @{ $events{$name} };
+
+        printf $fh "%-8s %10d  (%d, %d, %d)\n", $name, $count{$name}, $events,
+               $packets, $count{$name} / $events;
+    }
+
+    close $fh or die "$file: $!\n";
+    pass("$file written");
+}

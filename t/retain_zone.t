@@ -1,0 +1,110 @@
+#!/usr/bin/perl
+
+# What is kept: a finished turn for "retain" and as long as there is room, the
+# oldest go first, a running one never; a zone full of running turns refuses
+# new prompts with 503 and harms none of them; all memory comes back.
+#
+# Broken by: eviction from the wrong end, of a running turn or under a reader;
+# a leak in free; an allocation that fails where eviction would have made room;
+# a terminal packet that needs memory.
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+use AgentStream::Attach;
+
+my $t = AgentStream->new(attach(timeout => 120,
+    http => 'agentstream_zone 512k retain=3s;'));
+my @workers = $t->workers();
+my ($c, $s, @s);
+
+
+# retain: there, and then not
+
+$s = $t->session();
+$c = $t->turn($s, 'text:3:24:0');
+is($t->request(events_of($s))->status(), 200, 'retained');
+is(turn_state($t, $s)->{turnId}, turn_id($c), 'retained: turn');
+my $since = time();
+ok(wait_for(sub { !defined turn_state($t, $s)->{turnId} }, 12),
+   'forgotten after "retain"');
+cmp_ok(time() - $since, '>', 1.5, 'not before');
+cmp_ok(time() - $since, '<', 10, 'not long after');
+is($t->request(events_of($s))->status(), 204, 'then there is nothing');
+
+# eviction: many more turns than fit, oldest first, never a failure
+
+my $running = on_worker($t, $workers[0], send_to($t->session(),
+                                                 'text:120:24:100'));
+hear($t, $running, 2);
+
+my @sizes = (1, 3, 40, 5, 1, 1, 1, 80, 2, 1, 1, 20);
+my @failed;
+my $n = 0;
+
+for (1 .. 200) {
+    my $s = $t->session();
+    my $order = 'text:' . $sizes[$n++ % @sizes] . ':40:0';
+    my $c = on_worker($t, $workers[$n % 2], send_to($s,
+        $n % 3 ? $order : { content => $order,
+                            client_request_id => 'x' x ($n % 90 + 1) }));
+    $t->wait([$c]);
+    push @s, $s;
+    push @failed, "$n: " . ($c->status() // 'none')
+        unless ($c->status() // 0) == 200
+               && check_turn($c, "small turn $n", quiet => 1);
+}
+
+ok(!@failed, 'a turn always has room while finished ones can go')
+    or diag("@failed");
+
+my @kept = map { defined turn_state($t, $_)->{turnId} ? 1 : 0 } @s;
+like(join('', @kept), qr/^0+1+$/, 'the oldest were evicted, the newest kept');
+note('kept: ' . grep { $_ } @kept);
+
+# a full zone: running turns only
+
+my @many = map { $t->send_message($t->session(), 'text:40:24:100') } 1 .. 600;
+$t->wait([@many], timeout => 30);
+my %by;
+push @{ $by{ $_->status() // 'none' } }, $_ for @many;
+
+is(join(' ', sort keys %by), '200 503', 'full: some run, the others get 503');
+note('full: ' . join ', ', map { "$_: " . @{ $by{$_} } } sort keys %by);
+is_error_packet($by{503}[0]->response(), 503, 'full: an error packet');
+is(scalar(grep { ($_->ended() // '') eq 'clean' } @many), 600,
+   'full: all answers end in good order');
+
+my $ends = grep { /^(prompt_response|error)$/ }
+           map { packet_json(($_->packets())[-1])->{type} } @{ $by{200} };
+is($ends, scalar @{ $by{200} }, 'full: each running turn has its end');
+
+my @torn = grep { my @p = $_->packets(); my $seq = 0;
+                  my $reset = grep { packet_json($_)->{type} eq 'stream_reset' }
+                              @p;
+                  !$reset && grep { $_->{id} !~ /:${\ ++$seq}$/ } @p }
+           @{ $by{200} };
+is(scalar @torn, 0, 'full: no silent gap');
+
+$t->wait([$running], timeout => 20);
+check_turn($running, 'the turn that ran all the time');
+
+# everything comes back: the same again fits again, some times over
+
+my $fit = fill();
+my @again = map { sleep(1); wait_for(sub { 1 }); fill() } 1 .. 3;
+note("room for $fit, then @again");
+is(scalar(grep { $_ < $fit * 0.95 } @again), 0, 'no memory is lost');
+
+$t->done();
+
+
+# how many turns run at once in an otherwise empty zone
+
+sub fill {
+    my @c = map { $t->send_message($t->session(), 'text:10:24:100') } 1 .. 400;
+    $t->wait(\@c, timeout => 30);
+
+    return scalar grep { $_->status() == 200 } @c;
+}

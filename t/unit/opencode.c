@@ -1,0 +1,428 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * opencode.c: what peek says against what parse says for every event of the
+ * captures and for unusual ones, addresses, and ids.
+ * Breaks when: peek believes a key inside of a text, reads past the event,
+ * misses the usual order, or disagrees with parse; an event's name is lost
+ * from the table; a path takes an id that is none; a directory is not
+ * encoded; or message ids do not ascend.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include <dirent.h>
+
+#include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_opencode.h"
+#include "tap.h"
+
+
+#define CAPTURES  "t/data/captures"
+
+
+extern ngx_log_t  ngx_unit_log;
+
+
+typedef struct {
+    ngx_uint_t                    events;
+    ngx_uint_t                    declined;
+    ngx_uint_t                    wrong;
+    ngx_http_agentstream_json_t   json;
+} counts_t;
+
+
+static ngx_uint_t
+same(ngx_str_t *a, ngx_str_t *b)
+{
+    return a->len == b->len
+           && (a->len == 0 || ngx_strncmp(a->data, b->data, a->len) == 0);
+}
+
+
+static ngx_int_t
+compare(void *ctx, ngx_str_t *data)
+{
+    counts_t *c = ctx;
+
+    ngx_str_t                     copy;
+    ngx_http_agentstream_event_t  peek, parse;
+
+    c->events++;
+
+    copy.len = data->len;
+    copy.data = tap_copy(data->data, data->len);
+
+    if (ngx_http_agentstream_opencode_peek(&copy, &peek) != NGX_OK) {
+        c->declined++;
+
+    } else if (ngx_http_agentstream_opencode_parse(&copy, &c->json, &parse)
+               != NGX_OK
+               || peek.type != parse.type
+               || !same(&peek.parent, &parse.parent)
+               || (peek.type > NGX_HTTP_AGENTSTREAM_EVENT_DISPOSED
+                   && !same(&peek.session, &parse.session)))
+    {
+        tap_diag("%.*s", (int) ngx_min(data->len, 300), (char *) data->data);
+        c->wrong++;
+    }
+
+    free(copy.data);
+
+    return NGX_OK;
+}
+
+
+static void
+test_captures(void)
+{
+    DIR                         *dir;
+    char                         path[512];
+    counts_t                     c;
+    ngx_str_t                    text;
+    struct dirent               *entry;
+    ngx_http_agentstream_sse_t   sse;
+
+    ngx_memzero(&c, sizeof(counts_t));
+
+    dir = opendir(CAPTURES);
+
+    while (dir && (entry = readdir(dir)) != NULL) {
+
+        if (strstr(entry->d_name, ".event.sse") == NULL) {
+            continue;
+        }
+
+        snprintf(path, sizeof(path), CAPTURES "/%s", entry->d_name);
+        text = tap_read(path);
+
+        ngx_memzero(&sse, sizeof(ngx_http_agentstream_sse_t));
+
+        sse.limit = 4 * 1024 * 1024;
+        sse.handler = compare;
+        sse.ctx = &c;
+
+        (void) ngx_http_agentstream_sse_feed(&sse, text.data, text.len);
+
+        ngx_http_agentstream_sse_reset(&sse);
+        free(text.data);
+    }
+
+    closedir(dir);
+    ngx_http_agentstream_json_destroy(&c.json);
+
+    tap_ok(c.events > 2500, "%lu events", (unsigned long) c.events);
+    tap_is(c.wrong, 0, "peek and parse agree");
+
+    /* the unwrapped captures hold some in another order */
+
+    tap_ok(c.declined < 5, "%lu need a parse", (unsigned long) c.declined);
+}
+
+
+static void
+test_peek(void)
+{
+    size_t                        n;
+    ngx_str_t                     data, copy;
+    ngx_uint_t                    i;
+    ngx_http_agentstream_event_t  ev;
+
+    static const char  *declined[] = {
+        "",
+        "{}",
+        "{\"id\":\"",
+        "{ \"id\":\"evt_1\",\"type\":\"session.idle\",\"properties\":"
+            "{\"sessionID\":\"ses_1\"}}",
+        "{\"type\":\"session.idle\",\"id\":\"evt_1\",\"properties\":"
+            "{\"sessionID\":\"ses_1\"}}",
+        "{\"id\":\"evt_1\",\"type\":\"session.idle\",\"properties\":"
+            "{\"x\":1,\"sessionID\":\"ses_1\"}}",
+        "{\"id\":\"evt_1\",\"type\":\"session.idle\",\"properties\":{}}",
+        "{\"id\":\"evt_1\",\"type\":\"question.asked\",\"properties\":"
+            "{\"sessionID\":\"ses_1\",\"id\":\"que_1\"}}",
+        "{\"id\":\"evt_1\",\"type\":\"session.idle\",\"properties\":"
+            "{\"sessionID\":\"ses_1ses_1ses_1ses_1ses_1ses_1ses_1ses_1"
+            "ses_1ses_1ses_1ses_1ses_1ses_1ses_1ses_1\"}}"
+    };
+
+    static const char  created[] =
+        "{\"id\":\"evt_1\",\"type\":\"session.created\",\"properties\":"
+        "{\"sessionID\":\"ses_2\",\"info\":{\"title\":\"a,\\\"parentID\\\":"
+        "\\\"ses_9\\\",\",\"x\\\"parentID\":\"ses_8\","
+        "\"parentID\":\"ses_1\"}}}";
+
+    for (i = 0; i < sizeof(declined) / sizeof(declined[0]); i++) {
+        copy.len = strlen(declined[i]);
+        copy.data = tap_copy(declined[i], copy.len);
+
+        tap_ok(ngx_http_agentstream_opencode_peek(&copy, &ev) == NGX_DECLINED,
+               "not by looking: %.60s", declined[i]);
+
+        free(copy.data);
+    }
+
+    data = tap_str(created);
+
+    tap_is(ngx_http_agentstream_opencode_peek(&data, &ev), NGX_OK, "created");
+    tap_is(ev.type, NGX_HTTP_AGENTSTREAM_EVENT_CREATED, "its type");
+    tap_is_str(ev.session, "ses_2", "its session");
+    tap_is_str(ev.parent, "ses_1", "its parent, not what texts say");
+
+    for (n = 0; n < data.len; n++) {
+        copy.len = n;
+        copy.data = tap_copy(data.data, n);
+        (void) ngx_http_agentstream_opencode_peek(&copy, &ev);
+        free(copy.data);
+    }
+
+    data = tap_str("{\"id\":\"evt_1\",\"type\":\"plugin.added\","
+                   "\"properties\":{\"id\":\"x\"}}");
+    tap_ok(ngx_http_agentstream_opencode_peek(&data, &ev) == NGX_OK
+           && ev.type == NGX_HTTP_AGENTSTREAM_EVENT_OTHER
+           && ev.session.len == 0, "an event of nobody");
+}
+
+
+static void
+test_parse(void)
+{
+    ngx_str_t                     data;
+    ngx_uint_t                    i;
+    ngx_http_agentstream_json_t   json;
+    ngx_http_agentstream_event_t  ev;
+
+    static const struct {
+        const char  *name;
+        ngx_uint_t   type;
+    } types[] = {
+        { "server.connected", NGX_HTTP_AGENTSTREAM_EVENT_CONNECTED },
+        { "server.heartbeat", NGX_HTTP_AGENTSTREAM_EVENT_HEARTBEAT },
+        { "server.instance.disposed", NGX_HTTP_AGENTSTREAM_EVENT_DISPOSED },
+        { "session.created", NGX_HTTP_AGENTSTREAM_EVENT_CREATED },
+        { "session.deleted", NGX_HTTP_AGENTSTREAM_EVENT_DELETED },
+        { "session.status", NGX_HTTP_AGENTSTREAM_EVENT_STATUS },
+        { "session.idle", NGX_HTTP_AGENTSTREAM_EVENT_IDLE },
+        { "session.error", NGX_HTTP_AGENTSTREAM_EVENT_ERROR },
+        { "session.compacted", NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED },
+        { "message.updated", NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE },
+        { "message.removed", NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED },
+        { "message.part.updated", NGX_HTTP_AGENTSTREAM_EVENT_PART },
+        { "message.part.delta", NGX_HTTP_AGENTSTREAM_EVENT_DELTA },
+        { "message.part.removed", NGX_HTTP_AGENTSTREAM_EVENT_PART_REMOVED },
+        { "todo.updated", NGX_HTTP_AGENTSTREAM_EVENT_TODO },
+        { "question.asked", NGX_HTTP_AGENTSTREAM_EVENT_QUESTION },
+        { "question.replied", NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REPLIED },
+        { "question.rejected", NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REJECTED },
+        { "permission.asked", NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION },
+        { "permission.replied",
+          NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION_REPLIED },
+        { "session.updated", NGX_HTTP_AGENTSTREAM_EVENT_OTHER },
+        { "session.idlE", NGX_HTTP_AGENTSTREAM_EVENT_OTHER },
+        { "x", NGX_HTTP_AGENTSTREAM_EVENT_OTHER }
+    };
+
+    static const char  *sessions[] = {
+        "{\"type\":\"message.updated\",\"properties\":{\"info\":"
+            "{\"sessionID\":\"ses_1\"}}}",
+        "{\"type\":\"message.part.updated\",\"properties\":{\"part\":"
+            "{\"sessionID\":\"ses_1\"}}}",
+        "{\"type\":\"session.deleted\",\"properties\":{\"info\":"
+            "{\"id\":\"ses_1\"}}}",
+        "{\"properties\":{\"sessionID\":\"ses_1\"},\"type\":\"x\"}"
+    };
+
+    static const char  *invalid[] = {
+        "", "{", "[]", "\"session.idle\"", "{\"type\":1}", "{\"id\":\"x\"}",
+        "{\"type\":\"session.idle\",}"
+    };
+
+    static const char  *absent[] = {
+        "{\"type\":\"session.created\",\"sessionID\":\"ses_1\"}",
+        "{\"type\":\"session.created\",\"properties\":1,\"info\":"
+            "{\"id\":\"ses_1\",\"parentID\":\"ses_2\"},\"id\":\"x\"}",
+        "{\"type\":\"message.updated\",\"properties\":{},\"sessionID\":"
+            "\"ses_1\"}"
+    };
+
+    char  text[256];
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        snprintf(text, sizeof(text), "{\"type\":\"%s\"}", types[i].name);
+        data = tap_str(text);
+
+        tap_ok(ngx_http_agentstream_opencode_parse(&data, &json, &ev) == NGX_OK
+               && ev.type == types[i].type, "%s", types[i].name);
+    }
+
+    for (i = 0; i < sizeof(sessions) / sizeof(sessions[0]); i++) {
+        data = tap_str(sessions[i]);
+
+        (void) ngx_http_agentstream_opencode_parse(&data, &json, &ev);
+        tap_is_str(ev.session, "ses_1", "the session, wherever it stands");
+    }
+
+    for (i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
+        data = tap_str(invalid[i]);
+
+        tap_ok(ngx_http_agentstream_opencode_parse(&data, &json, &ev)
+               == NGX_DECLINED, "no event: %s", invalid[i]);
+    }
+
+    for (i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        data = tap_str(absent[i]);
+
+        tap_ok(ngx_http_agentstream_opencode_parse(&data, &json, &ev) == NGX_OK
+               && ev.session.len == 0 && ev.parent.len == 0,
+               "what is absent is not looked for elsewhere");
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+}
+
+
+static void
+test_address(void)
+{
+    ngx_str_t                        session, id, directory, bad;
+    ngx_uint_t                       i;
+    ngx_pool_t                      *pool;
+    ngx_http_agentstream_address_t   addr;
+
+    static const struct {
+        ngx_uint_t   method;
+        const char  *uri;
+    } paths[] = {
+        { NGX_HTTP_GET, "event" },
+        { NGX_HTTP_GET, "session/status" },
+        { NGX_HTTP_GET, "session" },
+        { NGX_HTTP_POST, "session" },
+        { NGX_HTTP_GET, "session/ses_1" },
+        { NGX_HTTP_DELETE, "session/ses_1" },
+        { NGX_HTTP_GET, "session/ses_1/message" },
+        { NGX_HTTP_GET, "session/ses_1/message/msg_1" },
+        { NGX_HTTP_POST, "session/ses_1/prompt_async" },
+        { NGX_HTTP_POST, "session/ses_1/abort" },
+        { NGX_HTTP_GET, "question" },
+        { NGX_HTTP_POST, "question/msg_1/reply" },
+        { NGX_HTTP_POST, "question/msg_1/reject" },
+        { NGX_HTTP_GET, "permission" },
+        { NGX_HTTP_POST, "permission/msg_1/reply" }
+    };
+
+    pool = ngx_create_pool(1024, &ngx_unit_log);
+
+    session = tap_str("ses_1");
+    id = tap_str("msg_1");
+    directory = tap_str("/a b/\xc3\xa9?&#%");
+    bad = tap_str("ses_1/../x");
+
+    for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        tap_is(ngx_http_agentstream_opencode_address(pool, &addr, i, &session,
+                                                     &id, NULL),
+               NGX_OK, paths[i].uri);
+        tap_is(addr.method, paths[i].method, "its method");
+        tap_is_str(addr.uri, paths[i].uri, "its path");
+        tap_is(addr.args.len, 0, "no arguments");
+    }
+
+    (void) ngx_http_agentstream_opencode_address(pool, &addr,
+                          NGX_HTTP_AGENTSTREAM_GET_EVENTS, NULL, NULL,
+                          &directory);
+    tap_is_str(addr.args, "directory=%2Fa%20b%2F%C3%A9%3F%26%23%25",
+               "the directory is encoded");
+
+    tap_is(ngx_http_agentstream_opencode_address(pool, &addr,
+                          NGX_HTTP_AGENTSTREAM_GET_MESSAGES, &bad, NULL, NULL),
+           NGX_DECLINED, "no session's id, no path");
+    tap_is(ngx_http_agentstream_opencode_address(pool, &addr,
+                          NGX_HTTP_AGENTSTREAM_GET_MESSAGE, &session, &bad,
+                          NULL),
+           NGX_DECLINED, "no id, no path");
+    tap_is(ngx_http_agentstream_opencode_address(pool, &addr,
+                          NGX_HTTP_AGENTSTREAM_ABORT, NULL, NULL, NULL),
+           NGX_DECLINED, "none at all");
+
+    ngx_destroy_pool(pool);
+}
+
+
+static void
+test_ids(void)
+{
+    char        long_id[80];
+    u_char      random[16], a[64], b[64];
+    ngx_str_t   id;
+    ngx_uint_t  i;
+
+    static const char  *bad[] = {
+        "", "ses", "ses_", "_1", "Ses_1", "ses1_1", "ses_a.b", "ses_a/b",
+        "ses_%2e", "ses_a\n", "ses_\xc3\xa9", "ses_a_b", "ses-a"
+    };
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        id = tap_str(bad[i]);
+        tap_ok(!ngx_http_agentstream_opencode_id(&id)
+               && !ngx_http_agentstream_opencode_session_id(&id),
+               "no id: %s", bad[i]);
+    }
+
+    id = tap_str("ses_0aZ9");
+    tap_ok(ngx_http_agentstream_opencode_session_id(&id), "a session's id");
+
+    id = tap_str("que_0aZ9");
+    tap_ok(ngx_http_agentstream_opencode_id(&id)
+           && !ngx_http_agentstream_opencode_session_id(&id),
+           "an id, but no session's");
+
+    memset(long_id, 'a', sizeof(long_id));
+    ngx_memcpy(long_id, "ses_", 4);
+
+    id.data = (u_char *) long_id;
+    id.len = 64;
+    tap_ok(ngx_http_agentstream_opencode_session_id(&id), "64 bytes");
+
+    id.len = 65;
+    tap_ok(!ngx_http_agentstream_opencode_session_id(&id), "65 bytes");
+
+    for (i = 0; i < 16; i++) {
+        random[i] = i * 17;
+    }
+
+    ngx_memzero(a, sizeof(a));
+    ngx_memzero(b, sizeof(b));
+
+    ngx_http_agentstream_opencode_message_id(a, 1794802897251, 1, random);
+
+    tap_is_str(tap_str((char *) a), "msg_1e296d163001" "0HYp6NevCTk1IZ",
+               "OpenCode's form");
+    tap_is(strlen((char *) a), NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN, "length");
+
+    ngx_http_agentstream_opencode_message_id(b, 1794802897251, 2, random);
+    tap_ok(strcmp((char *) a, (char *) b) < 0, "ascending by the counter");
+
+    ngx_http_agentstream_opencode_message_id(a, 1794802897252, 0, random);
+    tap_ok(strcmp((char *) b, (char *) a) < 0, "and by time");
+}
+
+
+int
+main(void)
+{
+    test_captures();
+    test_peek();
+    test_parse();
+    test_address();
+    test_ids();
+
+    return tap_done();
+}
