@@ -30,10 +30,10 @@ extern ngx_log_t  ngx_unit_log;
 static void
 good(ngx_uint_t kind, const char *text, const char *expected)
 {
-    ngx_str_t                    s;
-    ngx_int_t                    rc;
-    ngx_pool_t                  *pool;
-    ngx_http_agentstream_body_t  body;
+    ngx_str_t                     s;
+    ngx_int_t                     rc;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_body_t   body;
 
     pool = ngx_create_pool(1024, &ngx_unit_log);
 
@@ -58,10 +58,10 @@ good(ngx_uint_t kind, const char *text, const char *expected)
 static void
 bad(ngx_uint_t kind, const char *text, const char *field)
 {
-    ngx_str_t                    s;
-    ngx_int_t                    rc;
-    ngx_pool_t                  *pool;
-    ngx_http_agentstream_body_t  body;
+    ngx_str_t                     s;
+    ngx_int_t                     rc;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_body_t   body;
 
     pool = ngx_create_pool(1024, &ngx_unit_log);
 

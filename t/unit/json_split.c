@@ -132,6 +132,45 @@ all_cuts(const char *text, const char *expected, ngx_int_t result)
 }
 
 
+/* stopped after each element, it goes on where it was */
+
+static void
+continued(void)
+{
+    size_t                             pos, len;
+    seen_t                             seen;
+    ngx_int_t                          rc;
+    ngx_http_agentstream_json_split_t  split;
+
+    static char  text[] = "[1,{\"a\":2} ,\"3\"]";
+
+    ngx_memzero(&split, sizeof(split));
+    ngx_memzero(&seen, sizeof(seen));
+
+    split.handler = element;
+    split.ctx = &seen;
+
+    len = sizeof(text) - 1;
+
+    for (pos = 0; pos < len; pos += split.consumed) {
+        seen.n = 0;
+        seen.stop = 1;
+        split.consumed = len - pos;
+
+        rc = ngx_http_agentstream_json_split_feed(&split,
+                                                  (u_char *) text + pos,
+                                                  len - pos);
+        tap_ok(rc == NGX_ABORT, "stopped at %d",
+               (int) (pos + split.consumed));
+    }
+
+    tap_is(ngx_http_agentstream_json_split_complete(&split), 1,
+           "and comes to its end");
+
+    ngx_http_agentstream_json_split_destroy(&split);
+}
+
+
 int
 main(void)
 {
@@ -175,6 +214,8 @@ main(void)
     seen.stop = 2;
     tap_is(run(&seen, "[1,2,3]", 0, 0, 0), NGX_ABORT, "the handler stops it");
     tap_is(seen.n, 2, "there and then");
+
+    continued();
 
     return tap_done();
 }
