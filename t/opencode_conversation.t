@@ -314,6 +314,10 @@ sub history {
          '!say "After."'],
         [qq(!call read {"filePath":"$t->{workspace}/none"}), '!next',
          '!say "No."'],
+        [task('!say "Child. "', '!call bash {"command":"ls","description":"x"}',
+              '!next', '!say "Grown."'), '!next', '!say "Parent."'],
+        ['!call todowrite {"todos":[{"content":"A","status":"pending",'
+         . '"priority":"high"}]}', '!next', '!say "Planned."'],
         ['!finish length', '!say "Too long"'])
     {
         my $c = start('/sessions', $s, @$orders);
@@ -328,7 +332,7 @@ sub history {
     is(join("\n", summary(grep { $_->{type} ne 'user_message_chunk' }
                           @stored)),
        join("\n", summary(@live)), 'history: what was live');
-    is(scalar(grep { $_->{type} eq 'user_message_chunk' } @stored), 4,
+    is(scalar(grep { $_->{type} eq 'user_message_chunk' } @stored), 6,
        'history: and what was asked');
 
     $r = $t->request('GET', "/sessions/$s/messages",
@@ -368,7 +372,9 @@ sub summary {
                          ? (content => { %{ $p{content} } }) : () };
     }
 
-    return map { $json->encode($_) } @out;
+    # subagents and plans come after their call
+
+    return sort map { $json->encode($_) } @out;
 }
 
 
