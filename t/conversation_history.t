@@ -48,6 +48,7 @@ warm_up();
 long('as JSON');
 long('as events', Accept => 'text/event-stream');
 slow();
+http2();
 leaves();
 subagents();
 faults();
@@ -138,6 +139,17 @@ sub slow {
 
     my $count = () = $c->body() =~ /"type":"prompt_response"/g;
     is($count, 5000, 'a slow client gets all turns');
+}
+
+
+sub http2 {
+    my $c = AgentStream::Client->curl('--http2-prior-knowledge',
+        "http://127.0.0.1:$t->{port_h2}/sessions/$s/messages");
+
+    $t->wait([$c], timeout => 60);
+
+    my $count = () = $c->body() =~ /"type":"prompt_response"/g;
+    is($count, 5000, 'all turns over HTTP/2');
 }
 
 

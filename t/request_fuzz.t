@@ -28,6 +28,8 @@ my @routes = (
     ['POST', '/*/send-message', '{"content":"text:1:1:0"}'],
     ['POST', '/*/interrupt'],
     ['GET', '/*/messages'],
+    ['GET', '/*/events'],
+    ['GET', '/*/turn'],
     ['POST', '/*/questions/@/reply', '{"answers":[["Blue"]]}'],
     ['POST', '/*/questions/@/reject'],
     ['POST', '/*/permissions/@/reply', '{"reply":"once"}'],
