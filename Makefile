@@ -39,7 +39,7 @@ SOURCES := $(wildcard $(MODULE).c src/*.c)
 HEADERS := $(wildcard src/*.h)
 
 # The parts that know nothing of nginx's I/O: tested as ordinary programs.
-PURE := $(sort $(wildcard $(foreach part,json sse opencode acp translate,\
+PURE := $(sort $(wildcard $(foreach part,json sse opencode acp body translate,\
 	src/ngx_http_agentstream_$(part).c \
 	src/ngx_http_agentstream_$(part)_*.c)))
 

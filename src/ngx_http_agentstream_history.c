@@ -6,7 +6,8 @@
 
 /*
  * Layer 4: the history.  OpenCode's answer is streamed; when enough of it is
- * translated the call pauses until the client has taken that.
+ * translated the call pauses until the client has taken that, and also while
+ * what subagents said is fetched.
  */
 
 
@@ -28,8 +29,12 @@
 static void ngx_http_agentstream_history_cleanup(void *data);
 static ngx_int_t ngx_http_agentstream_history_body(void *data, u_char *pos,
     size_t len);
+static ngx_int_t ngx_http_agentstream_history_feed(
+    ngx_http_agentstream_history_t *h, u_char *pos, size_t len);
 static void ngx_http_agentstream_history_done(void *data,
     ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_history_finalize(
+    ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_error(
     ngx_http_agentstream_history_t *h);
 static void ngx_http_agentstream_history_event_handler(ngx_event_t *ev);
@@ -107,6 +112,11 @@ ngx_http_agentstream_history_cleanup(void *data)
         h->call = NULL;
     }
 
+    if (h->child) {
+        ngx_http_agentstream_call_close(h->child);
+        h->child = NULL;
+    }
+
     if (h->event.posted) {
         ngx_delete_posted_event(&h->event);
     }
@@ -114,6 +124,7 @@ ngx_http_agentstream_history_cleanup(void *data)
     ngx_http_agentstream_history_destroy_turn(h);
     ngx_http_agentstream_history_destroy_output(h);
     ngx_http_agentstream_json_split_destroy(&h->split);
+    ngx_http_agentstream_json_split_destroy(&h->child_split);
     ngx_http_agentstream_json_destroy(&h->json);
 }
 
@@ -123,10 +134,59 @@ ngx_http_agentstream_history_body(void *data, u_char *pos, size_t len)
 {
     ngx_http_agentstream_history_t *h = data;
 
-    if (ngx_http_agentstream_json_split_feed(&h->split, pos, len) != NGX_OK) {
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_history_feed(h, pos, len);
+
+    if (rc == NGX_AGAIN) {
+        ngx_http_agentstream_history_post(h);
+        return NGX_AGAIN;
+    }
+
+    if (rc != NGX_OK) {
         return NGX_ERROR;
     }
 
+    return ngx_http_agentstream_history_taken(h, len);
+}
+
+
+/* NGX_AGAIN: subagents have to be told first, the rest is kept */
+
+static ngx_int_t
+ngx_http_agentstream_history_feed(ngx_http_agentstream_history_t *h,
+    u_char *pos, size_t len)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_json_split_feed(&h->split, pos, len);
+
+    if (rc != NGX_AGAIN) {
+        return rc;
+    }
+
+    pos += h->split.consumed;
+    len -= h->split.consumed;
+
+    /* it may be what was kept before, or a part of that */
+
+    if (len && pos >= h->rest.start && pos < h->rest.start + h->rest.size) {
+        ngx_memmove(h->rest.start, pos, len);
+        h->rest.len = len;
+        return NGX_AGAIN;
+    }
+
+    h->rest.len = 0;
+    ngx_http_agentstream_acp_add(&h->rest, pos, len);
+
+    return h->rest.failed ? NGX_ERROR : NGX_AGAIN;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_history_taken(ngx_http_agentstream_history_t *h,
+    size_t len)
+{
     h->taken += len;
 
     if (h->filled < NGX_HTTP_AGENTSTREAM_HISTORY_OUT
@@ -135,11 +195,16 @@ ngx_http_agentstream_history_body(void *data, u_char *pos, size_t len)
         return NGX_OK;
     }
 
-    /* not before others had their turn */
-
-    ngx_post_event(&h->event, &ngx_posted_next_events);
+    ngx_http_agentstream_history_post(h);
 
     return NGX_AGAIN;
+}
+
+
+void
+ngx_http_agentstream_history_post(ngx_http_agentstream_history_t *h)
+{
+    ngx_post_event(&h->event, &ngx_posted_next_events);
 }
 
 
@@ -148,37 +213,100 @@ ngx_http_agentstream_history_done(void *data, ngx_http_agentstream_call_t *call)
 {
     ngx_http_agentstream_history_t *h = data;
 
-    ngx_int_t            rc;
-    ngx_uint_t           status;
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
-
-    r = h->request;
-    c = r->connection;
-    status = call->status;
-
     h->call = NULL;
+    h->status = call->status;
 
-    ngx_http_set_log_request(c->log, r);
-
-    if (status == NGX_HTTP_OK
-        && !(call->complete
-             && ngx_http_agentstream_json_split_complete(&h->split)))
-    {
-        ngx_log_error(NGX_LOG_ERR, c->log, 0,
-                      "agentstream history: OpenCode's answer is not whole, "
-                      "session %V", &h->args.session);
-
-        status = NGX_HTTP_BAD_GATEWAY;
+    if (h->status == NGX_HTTP_OK && !call->complete) {
+        h->status = NGX_HTTP_BAD_GATEWAY;
     }
 
-    if (status != NGX_HTTP_OK && !r->header_sent) {
-        h->args.failed(h->args.data, status);
+    ngx_http_agentstream_history_post(h);
+}
+
+
+/* whatever can be done now, until the client or OpenCode has to be waited for;
+   may finalize the request */
+
+void
+ngx_http_agentstream_history_continue(ngx_http_agentstream_history_t *h)
+{
+    size_t     len;
+    ngx_int_t  rc;
+
+    if (h->status && h->status != NGX_HTTP_OK && !h->request->header_sent) {
+        h->args.failed(h->args.data, h->status);
         return;
     }
 
-    rc = (status == NGX_HTTP_OK) ? ngx_http_agentstream_history_end(h)
-                                 : ngx_http_agentstream_history_error(h);
+    if (ngx_http_agentstream_history_output(h) != NGX_OK) {
+        return;
+    }
+
+    if (h->child) {
+        ngx_http_agentstream_call_resume(h->child);
+        return;
+    }
+
+    rc = ngx_http_agentstream_history_next_child(h);
+
+    if (rc == NGX_DECLINED && h->rest.len) {
+        len = h->rest.len;
+        h->rest.len = 0;
+
+        rc = ngx_http_agentstream_history_feed(h, h->rest.start, len);
+
+        if (rc == NGX_OK || rc == NGX_AGAIN) {
+            ngx_http_agentstream_history_post(h);
+            return;
+        }
+
+        rc = NGX_ERROR;
+    }
+
+    if (rc == NGX_OK) {
+        return;
+    }
+
+    if (rc == NGX_DECLINED && h->call) {
+        ngx_http_agentstream_call_resume(h->call);
+        return;
+    }
+
+    if (rc == NGX_ERROR) {
+        h->status = NGX_HTTP_BAD_GATEWAY;
+    }
+
+    ngx_http_agentstream_history_finalize(h);
+}
+
+
+static void
+ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
+{
+    ngx_int_t            rc;
+    ngx_http_request_t  *r;
+
+    r = h->request;
+
+    if (h->status == NGX_HTTP_OK
+        && !ngx_http_agentstream_json_split_complete(&h->split))
+    {
+        h->status = NGX_HTTP_BAD_GATEWAY;
+    }
+
+    if (h->status != NGX_HTTP_OK) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "agentstream history: OpenCode's answer is not whole, "
+                      "session %V", &h->args.session);
+
+        if (!r->header_sent) {
+            h->args.failed(h->args.data, h->status);
+            return;
+        }
+    }
+
+    rc = (h->status == NGX_HTTP_OK) ? ngx_http_agentstream_history_end(h)
+                                    : ngx_http_agentstream_history_error(h);
 
     if (rc == NGX_OK) {
         rc = ngx_http_agentstream_history_close(h);
@@ -186,12 +314,10 @@ ngx_http_agentstream_history_done(void *data, ngx_http_agentstream_call_t *call)
 
     if (rc != NGX_OK) {
         ngx_http_finalize_request(r, NGX_ERROR);
-
-    } else {
-        ngx_http_agentstream_history_output(h);
+        return;
     }
 
-    ngx_http_run_posted_requests(c);
+    (void) ngx_http_agentstream_history_output(h);
 }
 
 
@@ -231,6 +357,6 @@ ngx_http_agentstream_history_event_handler(ngx_event_t *ev)
 
     h->taken = 0;
 
-    ngx_http_agentstream_history_output(h);
+    ngx_http_agentstream_history_continue(h);
     ngx_http_run_posted_requests(c);
 }

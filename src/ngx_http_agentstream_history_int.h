@@ -20,7 +20,8 @@
 
 /*
  * Layer 4, private to the history: the call and its end (history), messages
- * and turns (history_turn), the response (history_output).
+ * and turns (history_turn), what subagents said in them (history_child), the
+ * response (history_output).
  */
 
 
@@ -30,8 +31,18 @@ typedef struct {
     ngx_http_request_t                    *request;
     ngx_http_agentstream_history_args_t    args;
     ngx_http_agentstream_call_t           *call;       /* NULL: over */
+    ngx_uint_t                             status;     /* then */
     ngx_http_agentstream_json_split_t      split;
     ngx_http_agentstream_json_t            json;
+    ngx_http_agentstream_acp_buf_t         rest;       /* not split yet, while
+                                                          subagents speak */
+
+    /* subagents of the message at hand */
+    ngx_array_t                            children;   /* of the turn, in its
+                                                          pool */
+    ngx_uint_t                             nchildren;  /* told */
+    ngx_http_agentstream_call_t           *child;      /* or NULL */
+    ngx_http_agentstream_json_split_t      child_split;
 
     /* the turn at hand */
     ngx_pool_t                            *pool;
@@ -57,6 +68,8 @@ typedef struct {
 
     unsigned                               unfinished:1;   /* the last answer
                                                               has no end */
+    unsigned                               again:1;        /* the next prompt
+                                                              is told */
     unsigned                               complete:1;     /* all is in
                                                               filling */
 } ngx_http_agentstream_history_t;
@@ -68,6 +81,24 @@ ngx_int_t ngx_http_agentstream_history_message(void *ctx, u_char *text,
 ngx_int_t ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h);
 void ngx_http_agentstream_history_destroy_turn(
     ngx_http_agentstream_history_t *h);
+
+/* history_child: those of a message, that begin to be told; NGX_DECLINED: there
+   are none, or no more */
+ngx_int_t ngx_http_agentstream_history_find_children(
+    ngx_http_agentstream_history_t *h, ngx_str_t *parent);
+ngx_int_t ngx_http_agentstream_history_next_child(
+    ngx_http_agentstream_history_t *h);
+
+/* history: a piece of any answer was taken: go on at once, or later */
+ngx_int_t ngx_http_agentstream_history_taken(
+    ngx_http_agentstream_history_t *h, size_t len);
+void ngx_http_agentstream_history_continue(ngx_http_agentstream_history_t *h);
+/* continue when other requests had their turn */
+void ngx_http_agentstream_history_post(ngx_http_agentstream_history_t *h);
+
+/* history_turn: packets from now on have a time of the message at hand */
+void ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,
+    const char *name);
 
 /* history_output */
 extern ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_history_sink;
@@ -81,7 +112,9 @@ ngx_int_t ngx_http_agentstream_history_flush(
 /* the array's end */
 ngx_int_t ngx_http_agentstream_history_close(
     ngx_http_agentstream_history_t *h);
-void ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h);
+/* NGX_OK: all is sent; otherwise the client is waited for, or gone */
+ngx_int_t ngx_http_agentstream_history_output(
+    ngx_http_agentstream_history_t *h);
 void ngx_http_agentstream_history_destroy_output(
     ngx_http_agentstream_history_t *h);
 

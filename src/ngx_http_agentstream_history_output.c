@@ -270,55 +270,45 @@ ngx_http_agentstream_history_last(ngx_http_agentstream_history_t *h)
 }
 
 
-/* whatever can be done now, until the client or OpenCode has to be waited for;
-   may finalize the request */
-
-void
+ngx_int_t
 ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h)
 {
-    ngx_int_t            rc;
-    ngx_buf_t           *b;
-    ngx_http_request_t  *r;
-
-    r = h->request;
+    ngx_int_t   rc;
+    ngx_buf_t  *b;
 
     if (h->sending) {
-        return;
+        return NGX_AGAIN;
     }
 
-    if (h->filling) {
-        b = ngx_http_agentstream_history_last(h);
-
-        b->flush = 1;
-        b->last_buf = h->complete;
-
-        /* the last one may be empty, which is not a temporary one */
-
-        b->temporary = (b->last != b->pos);
-
-        h->sending = h->filling;
-        h->filling = NULL;
-        h->filled = 0;
-
-        rc = ngx_http_agentstream_history_header(h);
-
-        if (rc == NGX_OK) {
-            rc = ngx_http_agentstream_history_send(h, h->sending);
-        }
-
-        if (rc == NGX_ERROR || h->complete) {
-            ngx_http_finalize_request(r, rc);
-            return;
-        }
-
-        if (h->sending) {
-            return;
-        }
+    if (h->filling == NULL) {
+        return NGX_OK;
     }
 
-    if (h->call) {
-        ngx_http_agentstream_call_resume(h->call);
+    b = ngx_http_agentstream_history_last(h);
+
+    b->flush = 1;
+    b->last_buf = h->complete;
+
+    /* the last one may be empty, which is not a temporary one */
+
+    b->temporary = (b->last != b->pos);
+
+    h->sending = h->filling;
+    h->filling = NULL;
+    h->filled = 0;
+
+    rc = ngx_http_agentstream_history_header(h);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_history_send(h, h->sending);
     }
+
+    if (rc == NGX_ERROR || h->complete) {
+        ngx_http_finalize_request(h->request, rc);
+        return NGX_DONE;
+    }
+
+    return h->sending ? NGX_AGAIN : NGX_OK;
 }
 
 
@@ -438,7 +428,7 @@ ngx_http_agentstream_history_write_handler(ngx_http_request_t *r)
     }
 
     if (h->sending == NULL) {
-        ngx_http_agentstream_history_output(h);
+        ngx_http_agentstream_history_continue(h);
     }
 }
 
@@ -471,4 +461,5 @@ ngx_http_agentstream_history_destroy_output(ngx_http_agentstream_history_t *h)
     h->filling = NULL;
 
     ngx_http_agentstream_acp_destroy(&h->usage);
+    ngx_http_agentstream_acp_destroy(&h->rest);
 }

@@ -19,15 +19,15 @@
 
 
 static ngx_uint_t ngx_http_agentstream_history_opens(
-    ngx_http_agentstream_json_t *json);
+    ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_begin(
     ngx_http_agentstream_history_t *h, ngx_str_t *turn);
 static ngx_int_t ngx_http_agentstream_history_finish(
     ngx_http_agentstream_history_t *h);
 static ngx_uint_t ngx_http_agentstream_history_runs(
     ngx_http_agentstream_history_t *h);
-static void ngx_http_agentstream_history_time(
-    ngx_http_agentstream_history_t *h, const char *name);
+static ngx_int_t ngx_http_agentstream_history_events(
+    ngx_http_agentstream_history_t *h, ngx_uint_t info);
 
 
 ngx_int_t
@@ -53,7 +53,13 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
                            ngx_http_agentstream_opencode_get(json, info,
                                                              "role"),
                            "assistant");
-    opens = !assistant && ngx_http_agentstream_history_opens(json);
+    opens = !assistant && ngx_http_agentstream_history_opens(h);
+
+    if (opens && h->again) {
+        /* the prompt that was too long, put again after a compaction */
+        h->again = 0;
+        return NGX_OK;
+    }
 
     if (opens || h->translate == NULL) {
 
@@ -94,17 +100,84 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
 
     ngx_http_agentstream_history_time(h, "completed");
 
-    return ngx_http_agentstream_history_flush(h);
+    if (ngx_http_agentstream_history_events(h, info) != NGX_OK
+        || ngx_http_agentstream_history_flush(h) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_agentstream_history_find_children(h, &h->args.session);
+
+    return (rc == NGX_OK) ? NGX_AGAIN : (rc == NGX_ERROR) ? rc : NGX_OK;
+}
+
+
+/* what an event told when it was live, and a message tells now */
+
+static ngx_int_t
+ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
+    ngx_uint_t info)
+{
+    ngx_uint_t                     v, parts, tool, state, status;
+    ngx_http_agentstream_json_t   *json;
+    ngx_http_agentstream_event_t   ev;
+
+    json = &h->json;
+
+    ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
+
+    ev.json = json;
+    ev.session = h->args.session;
+
+    v = ngx_http_agentstream_opencode_get(json, info, "summary");
+
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    {
+        ev.type = NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED;
+        ev.properties = info;
+
+        return ngx_http_agentstream_translate_event(h->translate, &ev);
+    }
+
+    parts = ngx_http_agentstream_json_get(json, 0, "parts");
+
+    for (v = parts ? ngx_http_agentstream_json_first(json, parts) : 0;
+         v;
+         v = ngx_http_agentstream_json_next(json, parts, v))
+    {
+        tool = ngx_http_agentstream_json_get(json, v, "tool");
+        state = ngx_http_agentstream_json_get(json, v, "state");
+        status = ngx_http_agentstream_opencode_get(json, state, "status");
+
+        if (!ngx_http_agentstream_json_is(json, tool, "todowrite")
+            || !ngx_http_agentstream_json_is(json, status, "completed"))
+        {
+            continue;
+        }
+
+        ev.type = NGX_HTTP_AGENTSTREAM_EVENT_TODO;
+        ev.properties = ngx_http_agentstream_json_get(json, state, "input");
+
+        if (ngx_http_agentstream_translate_event(h->translate, &ev) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
 /* a compaction and the like put user messages of their own into a turn */
 
 static ngx_uint_t
-ngx_http_agentstream_history_opens(ngx_http_agentstream_json_t *json)
+ngx_http_agentstream_history_opens(ngx_http_agentstream_history_t *h)
 {
-    ngx_uint_t  v, parts, type, synthetic;
+    ngx_uint_t                    v, parts, type, synthetic, overflow;
+    ngx_http_agentstream_json_t  *json;
 
+    json = &h->json;
     parts = ngx_http_agentstream_json_get(json, 0, "parts");
 
     if (parts == 0) {
@@ -118,9 +191,16 @@ ngx_http_agentstream_history_opens(ngx_http_agentstream_json_t *json)
         type = ngx_http_agentstream_json_get(json, v, "type");
         synthetic = ngx_http_agentstream_json_get(json, v, "synthetic");
 
-        if (!ngx_http_agentstream_json_is(json, type, "compaction")
-            && ngx_http_agentstream_json_type(json, synthetic)
-               != NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+        if (ngx_http_agentstream_json_is(json, type, "compaction")) {
+            overflow = ngx_http_agentstream_json_get(json, v, "overflow");
+
+            h->again = (ngx_http_agentstream_json_type(json, overflow)
+                        == NGX_HTTP_AGENTSTREAM_JSON_TRUE);
+            continue;
+        }
+
+        if (ngx_http_agentstream_json_type(json, synthetic)
+            != NGX_HTTP_AGENTSTREAM_JSON_TRUE)
         {
             return 1;
         }
@@ -238,7 +318,7 @@ ngx_http_agentstream_history_runs(ngx_http_agentstream_history_t *h)
 
 /* a stored packet has the time of what it tells */
 
-static void
+void
 ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,
     const char *name)
 {
@@ -280,6 +360,9 @@ ngx_http_agentstream_history_destroy_turn(ngx_http_agentstream_history_t *h)
         h->pool = NULL;
     }
 
+    ngx_memzero(&h->children, sizeof(ngx_array_t));
+
+    h->nchildren = 0;
     h->nanswers = 0;
     h->unfinished = 0;
 }

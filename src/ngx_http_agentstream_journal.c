@@ -144,7 +144,9 @@ ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     record->origin = origin->len;
     record->part = part;
 
-    ngx_memcpy(last, origin->data, origin->len);
+    if (origin->len) {
+        ngx_memcpy(last, origin->data, origin->len);
+    }
 
     ngx_http_agentstream_zone_lock(zone);
 

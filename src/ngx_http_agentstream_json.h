@@ -147,7 +147,8 @@ ngx_int_t ngx_http_agentstream_json_hash_prefix(
 /*
  * An array cut into its elements while it arrives.  handler gets each of them
  * whole, valid as long as the call; anything but NGX_OK stops feed(), which
- * returns it.  Zero it and set limit (of an element, 0: none), handler and ctx.
+ * returns it and can be continued with what was not consumed.  Zero it and set
+ * limit (of an element, 0: none), handler and ctx.
  */
 
 #define NGX_HTTP_AGENTSTREAM_JSON_SPLIT_KEEP  65536
@@ -164,6 +165,7 @@ typedef struct {
     size_t                               size;
     ngx_uint_t                           state;
     ngx_uint_t                           depth;
+    size_t                               consumed;    /* when stopped */
 } ngx_http_agentstream_json_split_t;
 
 /* NGX_OK, NGX_DECLINED: no array, or an element over the limit, NGX_ERROR: no

@@ -74,6 +74,7 @@ ngx_http_agentstream_json_split_feed(ngx_http_agentstream_json_split_t *split,
             rc = ngx_http_agentstream_json_split_end(split, start, p);
 
             if (rc != NGX_OK) {
+                split->consumed = p + 1 - data;
                 return rc;
             }
         }

@@ -485,6 +485,10 @@ ngx_http_agentstream_request_collect(ngx_http_agentstream_request_t *req)
         len = b->last - b->pos;
         size = req->body.len + len;
 
+        if (len == 0) {
+            continue;
+        }
+
         if (req->conf->body_size && size > req->conf->body_size) {
             return ngx_http_agentstream_request_error(req,
                                           NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,

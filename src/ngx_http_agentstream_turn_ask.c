@@ -121,6 +121,16 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
 
     ngx_queue_insert_tail(&turn->asks, &ask->queue);
 
+    if (turn->phase < ngx_http_agentstream_turn_prompting
+        && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK && permission)
+    {
+        /* told by the journal of a turn that was taken over: it may be
+           answered in the next packet */
+
+        ask->due = ngx_current_msec;
+        return;
+    }
+
     if ((permission && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK)
         || ngx_http_agentstream_turn_ask_list(ask) != NGX_OK)
     {
@@ -235,11 +245,12 @@ ngx_http_agentstream_turn_ask_done(void *data,
         return;
     }
 
-    /* its event tells that it is answered; 404: somebody was faster */
+    /* its event tells that it is answered, unless that was missed */
 
-    if ((call->status < 200 || call->status >= 300)
-        && call->status != NGX_HTTP_NOT_FOUND)
-    {
+    if (call->status == NGX_HTTP_NOT_FOUND) {
+        ngx_http_agentstream_turn_ask_answered(ask);
+
+    } else if (call->status < 200 || call->status >= 300) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream turn: %V could not be answered (%ui), "
                       "session %V, turn %V", &ask->id, call->status,

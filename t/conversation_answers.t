@@ -15,13 +15,25 @@ use AgentStream;
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 
-my $t = AgentStream->new(timeout => 90, workers => 3);
+my $t = AgentStream->new(timeout => 90, workers => 3, server => <<'EOF');
+        location /allow {
+            agentstream /opencode/;
+            agentstream_permissions allow;
+        }
+
+        location /hasty {
+            agentstream /opencode/;
+            agentstream_question_timeout 300ms;
+        }
+EOF
+
 my $n = 0;
 
 whose();
 workers();
 leaves();
 fails();
+by_itself();
 gap();
 
 $t->done();
@@ -94,7 +106,7 @@ sub leaves {
 
     my $reply = $t->open('POST', "/sessions/$s/questions/$q/reply",
                          body => { answers => [['A']] });
-    $t->wait([$reply], timeout => 0.1);
+    sleep(0.1);
     $reply->close();
     sleep(0.5);
 
@@ -120,6 +132,38 @@ sub fails {
     $t->control('config', { rules => [] });
     is(answer($s, $q, [['A']])->status(), 200, 'it can be tried again');
     resolved($s, $q, 'question');
+    end($s, $c);
+}
+
+
+# what the module answers is no client's to answer, is tried until it gets
+# through, and given up when OpenCode does not know it
+
+sub by_itself {
+    $t->control('config', { rules => [{ url => '/reply', status => 500,
+        body => '{}', times => 1 }] });
+
+    my ($s, $c, $p) = asked('permission', '/allow');
+
+    is($t->request('POST', "/sessions/$s/permissions/$p/reply",
+                   body => { reply => 'reject' })->status(), 404,
+       'what is allowed is not asked');
+    ok(wait_for(sub { log_of(qr{^/permission/$p/reply}) == 2 }, 8),
+       'allowed, and again');
+    is_deeply((log_of(qr{^/permission/$p/reply}))[1]{json},
+              { reply => 'once' }, 'once');
+    end($s, $c);
+
+    $t->control('config', { rules => [{ url => '/reject', status => 404,
+        body => '{}' }] });
+
+    ($s, $c, my $q) = asked('question', '/hasty');
+    ok(wait_for(sub { log_of(qr{^/question/$q/reject}) == 1 }, 4),
+       'rejected in time');
+    sleep(0.3);
+    is(answer($s, $q, [['A']])->status(), 404, 'and does not wait any more');
+
+    $t->control('config', { rules => [] });
     end($s, $c);
 }
 
@@ -161,9 +205,10 @@ sub gap {
 # a turn that runs, in which something is asked
 
 sub asked {
-    my ($noun) = @_;
+    my ($noun, $location) = @_;
     my $s = $t->session();
-    my $c = $t->send_message($s, 'text:3000:8:10');
+    my $c = $t->open('POST', ($location // '/sessions') . "/$s/send-message",
+                     body => { content => 'text:3000:8:10' });
 
     $t->wait([$c], until => sub { $_[0]->packets() > 3 });
 

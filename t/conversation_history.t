@@ -48,7 +48,9 @@ warm_up();
 long('as JSON');
 long('as events', Accept => 'text/event-stream');
 slow();
+http2();
 leaves();
+subagents();
 faults();
 
 $t->done();
@@ -140,6 +142,17 @@ sub slow {
 }
 
 
+sub http2 {
+    my $c = AgentStream::Client->curl('--http2-prior-knowledge',
+        "http://127.0.0.1:$t->{port_h2}/sessions/$s/messages");
+
+    $t->wait([$c], timeout => 60);
+
+    my $count = () = $c->body() =~ /"type":"prompt_response"/g;
+    is($count, 5000, 'all turns over HTTP/2');
+}
+
+
 sub leaves {
     for my $ms (0, 20, 100, 500) {
         my $c = $t->open('GET', "/sessions/$s/messages");
@@ -150,6 +163,52 @@ sub leaves {
 
     is($t->request('POST', '/sessions/ses_2/interrupt')->status(), 200,
        'clients may leave');
+}
+
+
+# each turn has a subagent, whose messages are fetched in between
+
+sub subagents {
+    my $parent = $turn =~ s/"tool":"bash"/"tool":"task"/r
+                       =~ s/"metadata":\{\}/"metadata":{"sessionId":"ses_c%d"}/r;
+    my $child = $turn =~ s/ses_long/ses_x/gr =~ s/Answer/Child/r
+                      =~ s/(msg|prt|call)_/$1_c/gr;
+    my @rules = ({ url => "/$s/message", status => 200, body => $parent,
+                   repeat => 40 });
+
+    for (['there', 40, { status => 200, body => $child, repeat => 1 }],
+         ['gone', 0, { status => 404, body => '{}' }],
+         ['broken', 0, { status => 200, body => $child, repeat => 1,
+                         cut => 300 }],
+         ['senseless', 0, { status => 200, body => 'x' }],
+         ['unreachable', 0, { drop => 1 }])
+    {
+        my ($name, $n, $rule) = @$_;
+
+        $t->control('config', { rules => [@rules,
+            { url => '/ses_c\d+/message', %$rule }] });
+
+        my $c = $t->request('GET', "/sessions/$s/messages", timeout => 30);
+        my @list = @{ $json->decode($c->body()) };
+        my @text = map { $_->{content}{text} =~ /^(Answer|Child|Question) (\d+)/
+                         ? "$1 $2" : () }
+                   grep { $_->{type} =~ /_message_chunk$/ } @list;
+        my @want = map { my $i = sprintf '%06d', $_; ("Question $i",
+                         "Answer $i", $n ? "Child 000000" : ()) } 0 .. 39;
+
+        is("@text", "@want", "subagents that are $name: all in order");
+        is(scalar(grep { $_->{type} eq 'prompt_response' } @list), 40,
+           "subagents that are $name: all turns end");
+        is(scalar(grep { $_->{type} eq 'subagent_started' } @list), 40,
+           "subagents that are $name: all begin");
+    }
+
+    for my $ms (1, 5, 20, 50) {
+        my $c = $t->open('GET', "/sessions/$s/messages");
+
+        sleep($ms / 1000);
+        $c->close();
+    }
 }
 
 

@@ -15,7 +15,7 @@ use AgentStream;
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 
-my $t = AgentStream->new(opencode => 'real', timeout => 400, workers => 2,
+my $t = AgentStream->new(opencode => 'real', timeout => 900, workers => 2,
     location => 'agentstream_tool_throttle 0;',
     config => { permission => { bash => { '*' => 'allow',
                                           'echo*' => 'ask',
@@ -86,7 +86,7 @@ sub sessions {
     is_error_packet($t->request('DELETE', "/sessions/$s->{id}")->response(),
                     404, 'and not deleted again');
 
-    my $c = start('/sessions', $plain->{id}, '!say "Long "', '!sleep 20000');
+    my $c = start('/sessions', $plain->{id}, '!say "Long "', '!sleep 90000');
     until_type($c, 'agent_message_chunk');
     is($t->request('DELETE', "/sessions/$plain->{id}", timeout => 15)->body(),
        'true', 'a session is deleted though its turn runs');
@@ -242,10 +242,10 @@ sub interrupts {
        '{"interrupted":false}', 'nothing to interrupt');
 
     my %orders = (
-        text => ['agent_message_chunk', '!say "One. "', '!sleep 20000'],
-        thought => ['agent_thought_chunk', '!think "Hm. "', '!sleep 20000'],
+        text => ['agent_message_chunk', '!say "One. "', '!sleep 90000'],
+        thought => ['agent_thought_chunk', '!think "Hm. "', '!sleep 90000'],
         tool => ['tool_call_progress',
-                 '!call bash {"command":"sleep 20","description":"x"}'],
+                 '!call bash {"command":"sleep 90","description":"x"}'],
         permission => ['request_permission',
             '!call bash {"command":"echo p; sleep 1","description":"x"}'],
         question => ['question_asked', $ask],
@@ -253,8 +253,8 @@ sub interrupts {
                   . '{"headers":{"retry-after":"20"},"body":{"error":'
                   . '{"message":"overloaded"}}}'],
         subagent => ['tool_call_progress', task('!say "Child. "',
-            '!call bash {"command":"sleep 20","description":"x"}')],
-        nothing => ['turn_started', '!sleep 20000', '!say "Never."'],
+            '!call bash {"command":"sleep 90","description":"x"}')],
+        nothing => ['turn_started', '!sleep 90000', '!say "Never."'],
     );
 
     for my $name (sort keys %orders) {
@@ -265,7 +265,7 @@ sub interrupts {
         until_type($c, $type) or next;
 
         if ($name eq 'subagent') {
-            $t->wait([$c], timeout => 20, until => sub {
+            $t->wait([$c], timeout => 60, until => sub {
                 grep { ($_->{_meta}{sessionId} // '') ne ''
                        && $_->{type} eq 'tool_call_progress' }
                 map { packet_json($_) } $_[0]->packets() });
@@ -286,7 +286,7 @@ sub interrupts {
     my %reason;
 
     for my $n (1 .. 12) {
-        my $c = start('/sessions', $s, '!say "Word "', '!sleep 20000');
+        my $c = start('/sessions', $s, '!say "Word "', '!sleep 90000');
 
         sleep(0.004 * $n * $n);
 
@@ -314,6 +314,10 @@ sub history {
          '!say "After."'],
         [qq(!call read {"filePath":"$t->{workspace}/none"}), '!next',
          '!say "No."'],
+        [task('!say "Child. "', '!call bash {"command":"ls","description":"x"}',
+              '!next', '!say "Grown."'), '!next', '!say "Parent."'],
+        ['!call todowrite {"todos":[{"content":"A","status":"pending",'
+         . '"priority":"high"}]}', '!next', '!say "Planned."'],
         ['!finish length', '!say "Too long"'])
     {
         my $c = start('/sessions', $s, @$orders);
@@ -328,7 +332,7 @@ sub history {
     is(join("\n", summary(grep { $_->{type} ne 'user_message_chunk' }
                           @stored)),
        join("\n", summary(@live)), 'history: what was live');
-    is(scalar(grep { $_->{type} eq 'user_message_chunk' } @stored), 4,
+    is(scalar(grep { $_->{type} eq 'user_message_chunk' } @stored), 6,
        'history: and what was asked');
 
     $r = $t->request('GET', "/sessions/$s/messages",
@@ -368,7 +372,9 @@ sub summary {
                          ? (content => { %{ $p{content} } }) : () };
     }
 
-    return map { $json->encode($_) } @out;
+    # subagents and plans come after their call
+
+    return sort map { $json->encode($_) } @out;
 }
 
 
@@ -406,7 +412,7 @@ sub until_type {
     my ($c, $type, $n) = @_;
     my @found;
 
-    $t->wait([$c], timeout => 20, until => sub {
+    $t->wait([$c], timeout => 60, until => sub {
         @found = grep { $_->{type} eq $type }
                  map { packet_json($_) } $_[0]->packets();
         return @found >= ($n // 1);
@@ -445,7 +451,7 @@ sub answer {
 sub finish {
     my ($c, $name) = @_;
 
-    $t->wait([$c], timeout => 20);
+    $t->wait([$c], timeout => 60);
     check_turn($c, $name) or diag(join ' ', types($c->packets()));
 
     return packet_json(($c->packets())[-1] // {});

@@ -28,6 +28,8 @@ my @routes = (
     ['POST', '/*/send-message', '{"content":"text:1:1:0"}'],
     ['POST', '/*/interrupt'],
     ['GET', '/*/messages'],
+    ['GET', '/*/events'],
+    ['GET', '/*/turn'],
     ['POST', '/*/questions/@/reply', '{"answers":[["Blue"]]}'],
     ['POST', '/*/questions/@/reject'],
     ['POST', '/*/permissions/@/reply', '{"reply":"once"}'],
@@ -52,7 +54,7 @@ $t->control('reset', {});
 
 paths();
 methods();
-types();
+media();
 bodies();
 sizes();
 queries();
@@ -150,14 +152,14 @@ sub methods {
 
         for my $method (@methods) {
             refused('method', $method, filled($path, 'ses_abc', 'que_abc'),
-                    own => $method =~ /^(TRACE|CONNECT|get)$/)
+                    own => scalar $method =~ /^(?:TRACE|CONNECT|get)$/)
                 unless $allowed{$method};
         }
     }
 }
 
 
-sub types {
+sub media {
     for my $type (undef, '', 'text/plain', 'application/jsonx', 'json',
                   'application/x-www-form-urlencoded', 'multipart/form-data')
     {

@@ -1,0 +1,82 @@
+#!/usr/bin/perl
+
+# The examples of docs/access.md for passwords, a login of one's own, and
+# addresses: who is not let in does not get to OpenCode, who is gets it all.
+#
+# Broken by: a handler that answers before the access phase; a call of the
+# module's that is checked as if it were the client's.
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+use AgentStream::Docs qw(example);
+use AgentStream::Process qw(free_ports);
+
+my ($login) = free_ports(1);
+
+my %world = (
+    auth_basic => [{ Authorization => 'Basic YWxpY2U6c2VjcmV0' },
+                   { Authorization => 'Basic YWxpY2U6d3Jvbmc=' }, 401],
+    auth_request => [{ Authorization => 'Bearer letmein' },
+                     { Authorization => 'Bearer other' }, 401],
+    addresses => [{ 'X-Forwarded-For' => '192.0.2.7' },
+                  { 'X-Forwarded-For' => '198.51.100.7' }, 403],
+);
+
+for my $name (sort keys %world) {
+    my ($good, $bad, $status) = @{ $world{$name} };
+    my $t = AgentStream->new(conf => example('access.md', $name), nginx => 0,
+        port_login => $login, http => $name ne 'auth_request' ? '' : <<'EOF');
+    server {
+        listen 127.0.0.1:%%port_login%%;
+
+        location /check {
+            if ($http_authorization != "Bearer letmein") {
+                return 401;
+            }
+            if ($http_x_original_uri !~ ^/sessions) {
+                return 403;
+            }
+            return 204;
+        }
+    }
+EOF
+
+    CORE::open my $fh, '>', "$t->{dir}/agentstream.htpasswd" or die;
+    print $fh 'alice:$apr1$abc$PZF73YJz5hJ9yyI.7OP.R.', "\n";
+    close $fh;
+
+    $t->start_nginx();
+
+    for my $headers ({}, $bad) {
+        for (['POST', ''], ['GET', ''], ['GET', '/ses_a'], ['DELETE', '/ses_a'],
+             ['POST', '/ses_a/interrupt'], ['GET', '/ses_a/messages'],
+             ['POST', '/ses_a/send-message', '{"content":"text:1:1:0"}'],
+             ['POST', '/ses_a/questions/que_a/reject'])
+        {
+            my ($method, $path, $body) = @$_;
+            my $c = $t->request($method, "/sessions$path", body => $body,
+                headers => { %$headers, $body
+                             ? ('Content-Type' => 'application/json') : () });
+
+            is($c->status(), $status, "$name: $method $path is refused");
+        }
+    }
+
+    is(scalar($t->upstream()), 0, "$name: OpenCode hears nothing of it");
+
+    my $c = $t->turn($t->session(), 'text:5:8:0', headers => $good);
+    check_turn($c, "$name: a turn");
+    is($t->request('POST', '/sessions', headers => $good)->status(), 200,
+       "$name: a session");
+
+    my @leaked = grep { $_->{headers}{authorization}
+                        || $_->{headers}{'x-forwarded-for'} }
+                 @{ $t->control('log') };
+    is(scalar @leaked, 0, "$name: nothing of the client is passed on");
+
+    $t->finish();
+}
+
+done_testing();

@@ -1,0 +1,66 @@
+package AgentStream::Docs;
+
+# Configurations from the documentation, so that what it says is what is
+# tested: a block after "<!-- example: NAME -->".
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use FindBin;
+
+use AgentStream::Process qw(slurp);
+
+use Exporter 'import';
+
+our @EXPORT_OK = qw(example);
+
+my $docs = abs_path("$FindBin::Bin/../docs");
+
+my $frame = <<'EOF';
+%%globals%%
+
+%%user%%
+daemon off;
+worker_processes %%workers%%;
+error_log %%dir%%/error.log %%level%%;
+pid %%dir%%/nginx.pid;
+
+events {
+    worker_connections 4096;
+}
+
+http {
+    access_log off;
+    client_body_temp_path %%dir%%/body;
+    proxy_temp_path %%dir%%/proxy;
+    fastcgi_temp_path %%dir%%/fastcgi;
+    uwsgi_temp_path %%dir%%/uwsgi;
+    scgi_temp_path %%dir%%/scgi;
+
+    %%http%%
+
+EOF
+
+
+# -> a template for AgentStream->new(conf => …); what the page says of ports
+# and files becomes the test's
+
+sub example {
+    my ($page, $name) = @_;
+    my ($block) = slurp("$docs/$page") =~
+        /^<!-- example: \Q$name\E -->\n```nginx\n(.*?)^```$/ms
+        or die "no example $name in $page\n";
+
+    $block =~ s/listen 8080;/listen 127.0.0.1:%%port%%;
+        location = \/_status { allow all; stub_status; }/g;
+    $block =~ s/127\.0\.0\.1:4096/127.0.0.1:%%port_opencode%%/g;
+    $block =~ s/127\.0\.0\.1:4097/127.0.0.1:%%port_second%%/g;
+    $block =~ s/127\.0\.0\.1:4098/127.0.0.1:%%port_login%%/g;
+    $block =~ s{/etc/nginx/}{%%dir%%/}g;
+
+    return "$frame$block}\n";
+}
+
+
+1;

@@ -1,0 +1,129 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The small bodies: what OpenCode gets of a good one, and why a bad one is
+ * refused.
+ *
+ * Broken by: a field that is passed on without being known, a type that is not
+ * looked at, a name that may come twice.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_body.h"
+#include "tap.h"
+
+
+extern ngx_log_t  ngx_unit_log;
+
+
+#define SESSION  NGX_HTTP_AGENTSTREAM_BODY_SESSION
+#define ANSWERS  NGX_HTTP_AGENTSTREAM_BODY_ANSWERS
+#define REPLY    NGX_HTTP_AGENTSTREAM_BODY_REPLY
+
+
+static void
+good(ngx_uint_t kind, const char *text, const char *expected)
+{
+    ngx_str_t                     s;
+    ngx_int_t                     rc;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_body_t   body;
+
+    pool = ngx_create_pool(1024, &ngx_unit_log);
+
+    s.len = ngx_strlen(text);
+    s.data = tap_copy(text, s.len);
+
+    rc = ngx_http_agentstream_body_build(pool, kind, &s, &body);
+
+    free(s.data);
+
+    if (rc == NGX_OK) {
+        tap_is_str(body.text, expected, text);
+
+    } else {
+        tap_is(rc, NGX_OK, text);
+    }
+
+    ngx_destroy_pool(pool);
+}
+
+
+static void
+bad(ngx_uint_t kind, const char *text, const char *field)
+{
+    ngx_str_t                     s;
+    ngx_int_t                     rc;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_body_t   body;
+
+    pool = ngx_create_pool(1024, &ngx_unit_log);
+
+    s.len = ngx_strlen(text);
+    s.data = tap_copy(text, s.len);
+
+    rc = ngx_http_agentstream_body_build(pool, kind, &s, &body);
+
+    free(s.data);
+
+    tap_ok(rc == NGX_DECLINED
+           && ngx_strnstr(body.error, (char *) field, body.error_len) != NULL,
+           "%s", text);
+
+    ngx_destroy_pool(pool);
+}
+
+
+int
+main(void)
+{
+    good(SESSION, "{}", "{}");
+    good(SESSION, " { \"title\" : \"A \\\"b\\\" \\ud83d\" } ",
+         "{\"title\":\"A \\\"b\\\" \\ufffd\"}");
+    good(SESSION, "{\"agent\":\"plan\",\"titl\\u0065\":\"x\"}",
+         "{\"agent\":\"plan\",\"title\":\"x\"}");
+    good(SESSION, "{\"model\":{\"modelID\":\"m\",\"providerID\":\"p\"}}",
+         "{\"model\":{\"providerID\":\"p\",\"id\":\"m\"}}");
+
+    bad(SESSION, "", "JSON");
+    bad(SESSION, "[]", "object");
+    bad(SESSION, "{\"title\":\"\"}", "title");
+    bad(SESSION, "{\"title\":1}", "title");
+    bad(SESSION, "{\"title\":\"a\",\"titl\\u0065\":\"b\"}", "title");
+    bad(SESSION, "{\"parentID\":\"ses_a\"}", "parentID");
+    bad(SESSION, "{\"permission\":[]}", "permission");
+    bad(SESSION, "{\"answers\":[]}", "answers");
+    bad(SESSION, "{\"model\":\"m\"}", "model");
+    bad(SESSION, "{\"model\":{\"providerID\":\"p\"}}", "model");
+    bad(SESSION, "{\"model\":{\"providerID\":\"p\",\"modelID\":\"\"}}",
+        "model");
+    bad(SESSION, "{\"model\":{\"providerID\":\"p\",\"modelID\":\"m\",\"x\":1}}",
+        "model");
+
+    good(ANSWERS, "{\"answers\":[[\"a\",\"b\"],[]]}",
+         "{\"answers\":[[\"a\",\"b\"],[]]}");
+    bad(ANSWERS, "{}", "answers");
+    bad(ANSWERS, "{\"answers\":[]}", "answers");
+    bad(ANSWERS, "{\"answers\":[\"a\"]}", "answers");
+    bad(ANSWERS, "{\"answers\":[[1]]}", "answers");
+    bad(ANSWERS, "{\"answers\":[[\"a\"],[[\"b\"]]]}", "answers");
+    bad(ANSWERS, "{\"answers\":{\"a\":[\"b\"]}}", "answers");
+    bad(ANSWERS, "{\"answers\":[{\"a\":\"b\"}]}", "answers");
+    bad(ANSWERS, "{\"answers\":[[\"a\"]],\"x\":1}", "\"x\"");
+
+    good(REPLY, "{\"reply\":\"once\"}", "{\"reply\":\"once\"}");
+    good(REPLY, "{\"message\":\"no\",\"reply\":\"reject\"}",
+         "{\"message\":\"no\",\"reply\":\"reject\"}");
+    bad(REPLY, "{\"reply\":\"Once\"}", "reply");
+    bad(REPLY, "{\"reply\":null}", "reply");
+    bad(REPLY, "{\"message\":\"x\"}", "reply");
+    bad(REPLY, "{\"reply\":\"once\",\"message\":[]}", "message");
+
+    return tap_done();
+}
