@@ -8,7 +8,7 @@
 # of the agent's in the page, a policy that forbids the page's own parts, work
 # that blocks the page for 200 ms.
 #
-# Pictures go to build/console/pictures; AGENTSTREAM_PICTURES=1 keeps them in
+# Pictures go to build/console-pictures; AGENTSTREAM_PICTURES=1 keeps them in
 # docs/.  ONLY=pattern runs some parts.
 
 use FindBin;
@@ -20,7 +20,7 @@ use File::Path qw(make_path);
 
 my $root = "$FindBin::Bin/..";
 my $build = AgentStream->build();
-my $pictures = "$build/console/pictures";
+my $pictures = "$build/console-pictures";
 
 plan(skip_all => 'no chromium') unless -x '/usr/bin/chromium';
 plan(skip_all => 'no playwright-core: try "util/deps console"')

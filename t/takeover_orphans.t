@@ -19,7 +19,7 @@ my $t = AgentStream->new(attach(timeout => 90,
 my $fit = fill();
 my @sessions = map { $t->session() } 1 .. 40;
 
-my @c = map { $t->send_message($_, 'text:10:24:100') } @sessions;
+my @c = map { $t->send_message($_, 'text:40:24:100') } @sessions;
 $t->wait(\@c, timeout => 10, until => sub { $_[0]->packets() > 2 });
 push @c, map { $t->send_message($_, 'text:2:24:0 queued') } @sessions[0 .. 19];
 sleep(0.3);
