@@ -173,7 +173,8 @@ console: ## build the console page and the client
 
 .PHONY: test
 test: FUZZ_SECONDS := 5
-test: deps-test build check fuzz $(BUILD)/unit/.built ## run all the tests
+test: deps-test build console check fuzz $(BUILD)/unit/.built ## run all the tests
+	@$(MAKE) --no-print-directory $(BUILD)/bench/budget
 	@prove -j$(JOBS) -I t/lib $(TESTS) $(UNITS)
 
 # The stock nginx knows nothing of the sanitizers, so their runtime must be
@@ -300,6 +301,26 @@ $(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(PURE) \
 	    -o $@ $< $(PURE) $(BUILD)/fuzz/libngxcore.a -lcjson
 
 
+# Bench
+
+.PHONY: bench
+bench: deps-bench build ## measure against other bridges, write docs/performance.md
+	@bench/run --docs
+
+.PHONY: bench-quick
+bench-quick: deps-bench build ## the same in a minute, and print it
+	@bench/run --quick
+
+# Instructions are counted on what users get: no sanitizers.
+$(BUILD)/bench/libngxcore.a: $(BUILD)/nginx/.configured t/unit/stubs.c
+	$(call core,$@,$(CC),-g -O2)
+
+$(BUILD)/bench/budget: bench/budget.c $(PURE) $(HEADERS) \
+    $(BUILD)/bench/libngxcore.a
+	@$(CC) -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror $(INCLUDES) \
+	    -o $@ $< $(PURE) $(BUILD)/bench/libngxcore.a
+
+
 # The rest
 
 .PHONY: deps
@@ -313,6 +334,10 @@ deps-run: ## install what "make run" needs
 .PHONY: deps-test
 deps-test: ## install what the tests need
 	@util/deps test
+
+.PHONY: deps-bench
+deps-bench: ## install what the benchmark needs
+	@util/deps bench
 
 .PHONY: clean
 clean: ## remove what was built (OpenCode stays: rm -rf build)

@@ -13,6 +13,11 @@ use AgentStream;
 my $internal = 'location /oc/ { internal; proxy_pass http://127.0.0.1:9/; }';
 
 my @bad = (
+    ['no idle time', location => 'agentstream_idle_timeout 0;'],
+    ['no time', location => 'agentstream_turn_timeout 0;'],
+    ['no steps', location => 'agentstream_max_steps 0;'],
+    ['no events', location => 'agentstream_event_size 0;'],
+    ['no journal', location => 'agentstream_turn_size 0;'],
     ['a regex location', server =>
      "location ~ ^/x { agentstream /oc/; } $internal"],
     ['a regex location around it', server =>
