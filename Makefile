@@ -160,8 +160,13 @@ install: build ## install the module and an example configuration
 # Run
 
 .PHONY: run
-run: deps-run build ## start a demo: model, OpenCode and nginx
+run: deps-run build console ## start a demo: model, OpenCode and nginx
 	@exec util/run
+
+.PHONY: console
+console: ## build the console page and the client
+	@util/deps console
+	@node console/build.mjs $(BUILD)
 
 
 # Test
@@ -312,5 +317,5 @@ deps-test: ## install what the tests need
 .PHONY: clean
 clean: ## remove what was built (OpenCode stays: rm -rf build)
 	@for file in $(BUILD)/* $(BUILD)/.[a-z]*; do \
-	    case $${file##*/} in opencode|nginx-src) ;; \
+	    case $${file##*/} in opencode|nginx-src|npm*) ;; \
 	    *) rm -rf "$$file" ;; esac; done

@@ -22,6 +22,10 @@
 #include "ngx_http_agentstream_zone.h"
 
 
+#define NGX_HTTP_AGENTSTREAM_EVENT_MIN  4096
+#define NGX_HTTP_AGENTSTREAM_TURN_MIN   4096
+
+
 static char *ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -36,6 +40,7 @@ static char *ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf);
 static void *ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
+static ngx_int_t ngx_http_agentstream_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_http_agentstream_init_process(ngx_cycle_t *cycle);
 static void ngx_http_agentstream_leave(void);
 static void ngx_http_agentstream_exit_process(ngx_cycle_t *cycle);
@@ -256,7 +261,7 @@ ngx_module_t  ngx_http_agentstream_module = {
     ngx_http_agentstream_commands,         /* module directives */
     NGX_HTTP_MODULE,                       /* module type */
     NULL,                                  /* init master */
-    NULL,                                  /* init module */
+    ngx_http_agentstream_init_module,      /* init module */
     ngx_http_agentstream_init_process,     /* init process */
     NULL,                                  /* init thread */
     NULL,                                  /* exit thread */
@@ -364,6 +369,7 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
 {
     ngx_http_agentstream_main_conf_t *amcf = conf;
 
+    ngx_pool_cleanup_t           *cln;
     ngx_http_agentstream_zone_t  *zone;
 
     ngx_conf_init_size_value(amcf->zone_size, 32 * 1024 * 1024);
@@ -377,6 +383,14 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
     if (zone == NULL) {
         return NGX_CONF_ERROR;
     }
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    cln->handler = ngx_http_agentstream_zone_cleanup;
+    cln->data = zone;
 
     zone->retain = amcf->retain;
     zone->core = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
@@ -473,6 +487,24 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               8 * 1024 * 1024);
     ngx_conf_merge_size_value(conf->event_size, prev->event_size,
                               4 * 1024 * 1024);
+
+    if (conf->idle_timeout == 0 || conf->turn_timeout == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "agentstream_idle_timeout and "
+                           "agentstream_turn_timeout must not be 0");
+        return NGX_CONF_ERROR;
+    }
+
+    if (conf->event_size < NGX_HTTP_AGENTSTREAM_EVENT_MIN
+        || conf->turn_size < NGX_HTTP_AGENTSTREAM_TURN_MIN)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "agentstream_event_size must be at least %d and "
+                           "agentstream_turn_size at least %d",
+                           NGX_HTTP_AGENTSTREAM_EVENT_MIN,
+                           NGX_HTTP_AGENTSTREAM_TURN_MIN);
+        return NGX_CONF_ERROR;
+    }
 
     if (conf->prefix.len) {
         /*
@@ -601,6 +633,22 @@ ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static ngx_int_t
+ngx_http_agentstream_init_module(ngx_cycle_t *cycle)
+{
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    amcf = ngx_http_cycle_get_module_main_conf(cycle,
+                                               ngx_http_agentstream_module);
+
+    if (amcf && amcf->used && !ngx_test_config) {
+        ngx_http_agentstream_zone_keep(amcf->zone->data);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
 ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
 {
     ngx_http_agentstream_worker_t     *worker;
@@ -648,6 +696,12 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
 static void
 ngx_http_agentstream_leave(void)
 {
+    ngx_core_conf_t  *ccf;
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                           ngx_core_module);
+
+    ngx_http_agentstream_turn_leave(ccf->shutdown_timeout);
     ngx_http_agentstream_hub_exit();
     ngx_http_agentstream_notify_all();
 }

@@ -59,6 +59,14 @@ typedef struct {
 } budget_t;
 
 
+/* counted one by one, so not to be inlined */
+
+void budget_route(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
+void budget_parse(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
+void budget_text(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
+void budget_tools(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
+
+
 static u_char *
 sink_reserve(void *ctx, size_t size)
 {
@@ -193,6 +201,9 @@ translate(budget_t *b, ngx_str_t *capture)
     conf.tool_throttle = 200;
 
     pool = ngx_create_pool(2048, &ngx_unit_log);
+    if (pool == NULL) {
+        abort();
+    }
 
     b->tr = ngx_http_agentstream_translate_create(pool, &conf, &sink, b,
                                                   &b->session, &b->turn);
@@ -220,7 +231,7 @@ translate(budget_t *b, ngx_str_t *capture)
 }
 
 
-__attribute__((noinline)) void
+void
 budget_route(budget_t *b, ngx_str_t *capture)
 {
     b->parse = 0;
@@ -228,7 +239,7 @@ budget_route(budget_t *b, ngx_str_t *capture)
 }
 
 
-__attribute__((noinline)) void
+void
 budget_parse(budget_t *b, ngx_str_t *capture)
 {
     b->parse = 1;
@@ -236,7 +247,7 @@ budget_parse(budget_t *b, ngx_str_t *capture)
 }
 
 
-__attribute__((noinline)) void
+void
 budget_text(budget_t *b, ngx_str_t *capture)
 {
     b->parse = 1;
@@ -244,7 +255,7 @@ budget_text(budget_t *b, ngx_str_t *capture)
 }
 
 
-__attribute__((noinline)) void
+void
 budget_tools(budget_t *b, ngx_str_t *capture)
 {
     b->parse = 1;

@@ -325,7 +325,9 @@ client_write(char *data, size_t size, size_t n, void *ctx)
         client_line(cl, now);
         cl->len = 0;
 
-        if (cut && !cl->resumed && cl->seq == (uint64_t) cut) {
+        if (cut && !cl->resumed && cl->seq == (uint64_t) cut
+            && cl->line[0] == 'd')
+        {
             cl->cutting = 1;
             return 0;
         }

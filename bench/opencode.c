@@ -854,7 +854,8 @@ say_one_delta(turn_t *t)
         memcpy(delta + 5, filler + DELTA_MAX - (len - 5), len - 5);
 
         for (i = 0; i < len; i++) {
-            t->digest = (t->digest ^ (unsigned char) delta[i]) * 0x100000001b3ull;
+            t->digest ^= (unsigned char) delta[i];
+            t->digest *= 0x100000001b3ull;
         }
     }
 

@@ -265,6 +265,10 @@ ngx_http_agentstream_call_cleanup(void *data)
     call->request = NULL;
     call->running = 0;
 
+    if (call->timer.timer_set) {
+        ngx_del_timer(&call->timer);
+    }
+
     if (call->body_handler == NULL) {
         calls->active--;
 

@@ -247,7 +247,14 @@ ngx_http_agentstream_history_room(ngx_http_agentstream_history_t *h,
 
     hb->link.buf = b;
 
-    for (last = &h->filling; *last; last = &(*last)->next) { /* void */ }
+    for (last = &h->filling; *last; last = &(*last)->next) {
+
+        if ((*last)->next == NULL && ngx_buf_size((*last)->buf) == 0) {
+            /* nothing came to fit in: an empty one must not be sent */
+            ngx_http_agentstream_history_free(*last);
+            break;
+        }
+    }
 
     *last = &hb->link;
 

@@ -42,6 +42,9 @@ typedef struct {
 static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size, size_t limit);
+static ngx_http_agentstream_block_t *
+    ngx_http_agentstream_journal_recycle_locked(
+    ngx_http_agentstream_journal_t *journal, size_t size);
 static ngx_int_t ngx_http_agentstream_journal_drop_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal);
 static void ngx_http_agentstream_journal_link_locked(
@@ -50,6 +53,25 @@ static void ngx_http_agentstream_journal_link_locked(
 static void ngx_http_agentstream_journal_seek_locked(
     ngx_http_agentstream_journal_t *journal,
     ngx_http_agentstream_cursor_t *cursor);
+
+
+ngx_int_t
+ngx_http_agentstream_journal_create_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = ngx_http_agentstream_zone_alloc_locked(zone,
+                                              NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
+    if (block == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_journal_link_locked(&node->journal, block,
+                                             NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
+
+    return NGX_OK;
+}
 
 
 u_char *
@@ -79,20 +101,26 @@ ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
 
 u_char *
 ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, size_t *size)
+    ngx_http_agentstream_node_t *node, size_t size)
 {
     ngx_http_agentstream_block_t  *block;
 
     block = (ngx_http_agentstream_block_t *) node->tail;
 
-    ngx_http_agentstream_zone_lock(zone);
-    ngx_http_agentstream_journal_link_locked(&node->journal, block,
-                                             sizeof(node->tail));
-    ngx_http_agentstream_zone_unlock(zone);
-
     /* the terminal packet has no origin */
 
-    *size = block->size - sizeof(ngx_http_agentstream_record_t);
+    if (size > sizeof(node->tail) - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD
+               - sizeof(ngx_http_agentstream_record_t))
+    {
+        return NULL;
+    }
+
+    if (node->journal.last != block) {
+        ngx_http_agentstream_zone_lock(zone);
+        ngx_http_agentstream_journal_link_locked(&node->journal, block,
+                                                 sizeof(node->tail));
+        ngx_http_agentstream_zone_unlock(zone);
+    }
 
     return block->data + sizeof(ngx_http_agentstream_record_t);
 }
@@ -163,16 +191,39 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
             break;
         }
 
-        /* the zone is full of running turns: this one pays with its own */
+        /* the zone is full of running turns: who has most pays */
 
-        if (ngx_http_agentstream_journal_drop_locked(zone, journal)
-            != NGX_OK)
-        {
+        if (ngx_http_agentstream_zone_drop_locked(zone) != NGX_OK) {
+            block = ngx_http_agentstream_journal_recycle_locked(journal, size);
             break;
         }
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+
+    return block;
+}
+
+
+/* nobody has a block to spare: what is in the only one goes */
+
+static ngx_http_agentstream_block_t *
+ngx_http_agentstream_journal_recycle_locked(
+    ngx_http_agentstream_journal_t *journal, size_t size)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = journal->last;
+
+    if (block == NULL || block->size < size) {
+        return NULL;
+    }
+
+    block->seq = journal->last_seq + 1;
+    block->used = 0;
+
+    journal->first_seq = block->seq;
+    journal->dropped++;
 
     return block;
 }

@@ -32,6 +32,10 @@ typedef struct {
 } ngx_http_agentstream_cursor_t;
 
 
+/* a new turn has room for its first packets; NGX_ERROR: the zone is full */
+ngx_int_t ngx_http_agentstream_journal_create_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
+
 /*
  * Room for one packet of at most size bytes, contiguous; NULL: the zone is
  * full.  It belongs to the owner until append() or the next reserve().  The
@@ -40,10 +44,11 @@ typedef struct {
 u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit);
 
-/* the same in the room kept for the terminal packet, in any zone */
+/* the same in the room kept for the terminal packet, however full the zone
+   is; NULL: it is too large for that */
 u_char *ngx_http_agentstream_journal_reserve_tail(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
-    size_t *size);
+    size_t size);
 
 /* the reserved packet, from its start to last, becomes the next one; part and
    origin (at most NGX_HTTP_AGENTSTREAM_ORIGIN_MAX bytes) are for whoever takes

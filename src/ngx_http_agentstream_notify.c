@@ -249,6 +249,10 @@ ngx_http_agentstream_notify_mark(ngx_http_agentstream_watch_t *watch,
     } else {
         node = ngx_http_agentstream_zone_find_locked(zone, &watch->sn.str);
         slots = node ? node->watchers : NULL;
+
+        if (node) {
+            node->seen_at = ngx_current_msec;
+        }
     }
 
     if (slots && set) {
@@ -278,6 +282,11 @@ ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
     ngx_rbtree_delete(&notify->tree, &watch->sn.node);
     ngx_queue_remove(&watch->queue);
     ngx_free(watch);
+
+    if (notify->tree.root == notify->tree.sentinel && notify->poll.timer_set) {
+        /* a worker that is to leave does not wait for it */
+        ngx_del_timer(&notify->poll);
+    }
 }
 
 
@@ -432,9 +441,7 @@ ngx_http_agentstream_notify_poll_handler(ngx_event_t *ev)
 
     notify = ev->data;
 
-    ngx_http_agentstream_notify_run_all(notify);
+    ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_POLL);
 
-    if (!ngx_queue_empty(&notify->watches)) {
-        ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_POLL);
-    }
+    ngx_http_agentstream_notify_run_all(notify);
 }

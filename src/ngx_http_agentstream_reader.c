@@ -50,6 +50,7 @@ typedef struct {
     unsigned                             lost:1;   /* ... but not the one
                                                       wanted */
     unsigned                             ended:1;
+    unsigned                             begun:1;  /* its status is known */
     unsigned                             orphan:1;
 } ngx_http_agentstream_reader_view_t;
 
@@ -300,6 +301,12 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
 
     if (view.size == 0 && !*end) {
         rc = view.lost ? NGX_DECLINED : NGX_BUSY;
+
+        if (rc == NGX_BUSY && view.begun && !reader->request->header_sent) {
+            /* it may be silent for long */
+            rc = ngx_http_agentstream_reader_open(reader);
+        }
+
         goto done;
     }
 
@@ -382,6 +389,7 @@ ngx_http_agentstream_reader_look(ngx_http_agentstream_reader_t *reader,
     journal = &node->journal;
 
     view->status = node->status;
+    view->begun = (journal->last_seq != 0);
     view->more = (cursor->seq <= journal->last_seq);
     view->lost = (cursor->seq < journal->first_seq);
 

@@ -376,6 +376,13 @@ ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
         return;
     }
 
+    if (r->method == NGX_HTTP_POST) {
+        /* its turn is gone before it could say a word */
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                          "Out of zone memory");
+        return;
+    }
+
     r->headers_out.status = NGX_HTTP_NO_CONTENT;
     r->header_only = 1;
 
@@ -469,8 +476,6 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
     size_t   used, want;
     u_char  *p;
 
-    static ngx_str_t  none = ngx_null_string;
-
     if (rb->reset) {
         /* the first packets of all tell what this is */
 
@@ -484,7 +489,7 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
         }
     }
 
-    want = ngx_http_agentstream_sse_head_size(&none) + size
+    want = ngx_http_agentstream_sse_head_size(&rb->args.turn) + size
            + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
 
     used = rb->last - rb->start;
@@ -508,7 +513,9 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
         rb->end = p + want;
     }
 
-    return ngx_http_agentstream_sse_head(rb->last, &none, 0);
+    return ngx_http_agentstream_sse_head(rb->last, &rb->args.turn,
+                                 rb->over ? NGX_HTTP_AGENTSTREAM_REBUILD_LAST
+                                          : 0);
 }
 
 

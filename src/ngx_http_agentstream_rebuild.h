@@ -18,8 +18,12 @@
  * Layer 4.  A turn for a client whose place in it is not kept any more: the
  * packet "stream_reset", and then the turn so far from what OpenCode has
  * stored, asked for again until the turn is over.  These packets have no id,
- * so that a client that comes back begins anew.
+ * so that a client that comes back begins anew; only the terminal one has, so
+ * that it need not come back.
  */
+
+
+#define NGX_HTTP_AGENTSTREAM_REBUILD_LAST  999999999999999
 
 
 typedef struct {

@@ -181,23 +181,41 @@ ngx_http_agentstream_request_busy(ngx_http_agentstream_sender_t *sender,
 
     req = sender->req;
 
+    /* a turn whose worker died goes on here, and so comes to its end */
+
+    if (turn->len) {
+        (void) ngx_http_agentstream_turn_adopt(req->conf, &req->server,
+                                               &req->session, turn);
+    }
+
     switch (req->conf->busy) {
 
     case NGX_HTTP_AGENTSTREAM_BUSY_QUEUE:
         return ngx_http_agentstream_request_enqueue(sender);
 
     case NGX_HTTP_AGENTSTREAM_BUSY_ATTACH:
-        return ngx_http_agentstream_request_read(req, &sender->key, turn, 0,
-                                                 1);
+        if (turn->len) {
+            return ngx_http_agentstream_request_read(req, &sender->key, turn,
+                                                     0, 1);
+        }
+
+        break;
 
     default: /* NGX_HTTP_AGENTSTREAM_BUSY_REJECT */
-        details.data = buf;
-        details.len = ngx_sprintf(buf, "{\"turnId\":\"%V\"}", turn) - buf;
-
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_CONFLICT,
-                                        "A turn is running in this session",
-                                        &details);
+        break;
     }
+
+    if (turn->len == 0) {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_CONFLICT,
+                                        "Others wait for this session", NULL);
+    }
+
+    details.data = buf;
+    details.len = ngx_sprintf(buf, "{\"turnId\":\"%V\"}", turn) - buf;
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_CONFLICT,
+                                          "A turn is running in this session",
+                                          &details);
 }
 
 
@@ -302,7 +320,7 @@ ngx_int_t
 ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 {
     u_char                        id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
-    uint64_t                      seq, number;
+    uint64_t                      seq, last, number;
     ngx_str_t                     key, turn, wanted, value;
     ngx_uint_t                    found, over;
     ngx_http_request_t           *r;
@@ -313,6 +331,7 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_request_cursor(req, &wanted, &seq);
+    last = seq;
 
     req->retry = 1;
     req->follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
@@ -371,6 +390,10 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     if (found) {
         return ngx_http_agentstream_request_read(req, &key, &turn, number,
                                                  seq + 1);
+    }
+
+    if (wanted.len && last == NGX_HTTP_AGENTSTREAM_REBUILD_LAST) {
+        over = 1;
     }
 
     if (over && !req->follow) {
@@ -515,7 +538,7 @@ ngx_http_agentstream_request_cursor(ngx_http_agentstream_request_t *req,
     last = value.data + value.len;
     colon = ngx_strlchr(value.data, last, ':');
 
-    if (colon == NULL || last - colon > 16) {
+    if (colon == NULL || last - colon > 17) {
         return;
     }
 
@@ -631,9 +654,15 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
         size += ask->id_len + sizeof("\"\",") - 1;
     }
 
-    body.data = ngx_pnalloc(pool, size);
+    p = ngx_pnalloc(pool, size);
+    if (p == NULL) {
+        ngx_http_agentstream_zone_unlock(zone);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
-    if (body.data && node) {
+    body.data = p;
+
+    if (node) {
         p = ngx_sprintf(body.data, "{\"turnId\":\"%*s\",\"running\":%s,"
                         "\"stopReason\":",
                         (size_t) node->id_len, node->id,
@@ -650,20 +679,13 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
         p = ngx_http_agentstream_request_asks(p, node, 1);
         p = ngx_sprintf(p, "]}");
 
-    } else if (body.data) {
+    } else {
         p = ngx_sprintf(body.data, "{\"turnId\":null,\"running\":false,"
                         "\"stopReason\":null,\"packets\":0,"
                         "\"questions\":[],\"permissions\":[]}");
-
-    } else {
-        p = NULL;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
-
-    if (p == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
 
     body.len = p - body.data;
 

@@ -17,22 +17,8 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* how often the zone is looked through for turns to forget */
-#define NGX_HTTP_AGENTSTREAM_TURN_EXPIRE  5000
-
 /* how often it is asked whether anybody still watches */
 #define NGX_HTTP_AGENTSTREAM_TURN_DETACH  500
-
-
-typedef struct ngx_http_agentstream_turns_s {
-    ngx_event_t                          expire;
-    ngx_uint_t                           counter;
-    uint64_t                             msec;
-    time_t                               sec;          /* of timestamp */
-    ngx_uint_t                           ms;
-    u_char                               timestamp[
-                                        NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
-} ngx_http_agentstream_turns_t;
 
 
 static ngx_int_t ngx_http_agentstream_turn_register(
@@ -40,7 +26,6 @@ static ngx_int_t ngx_http_agentstream_turn_register(
     ngx_str_t *other);
 static ngx_uint_t ngx_http_agentstream_turn_deserted(
     ngx_http_agentstream_turn_t *turn);
-static void ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn);
@@ -57,6 +42,13 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
     if (turns == NULL) {
         return NGX_ERROR;
     }
+
+    ngx_queue_init(&turns->turns);
+
+    turns->leave.handler = ngx_http_agentstream_turn_leave_handler;
+    turns->leave.data = turns;
+    turns->leave.log = cycle->log;
+    turns->leave.cancelable = 1;
 
     turns->expire.handler = ngx_http_agentstream_turn_expire_handler;
     turns->expire.data = turns;
@@ -154,12 +146,14 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
 void
 ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
 {
+    ngx_queue_insert_tail(&ngx_http_agentstream_worker->turns->turns,
+                          &turn->queue);
+
     (void) ngx_http_agentstream_notify_follow(&turn->waiter, &turn->session);
 
     turn->started_at = ngx_current_msec;
     turn->heard_at = ngx_current_msec;
     turn->beat_at = ngx_current_msec;
-    turn->seen_at = ngx_current_msec;
     turn->watched_at = ngx_current_msec;
 
     ngx_http_agentstream_turn_schedule(turn);
@@ -300,7 +294,16 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
     rc = ngx_http_agentstream_zone_create_locked(zone, &key, &turn->id,
                                                  &args->request_id,
                                                  args->ticket, &node);
+    if (rc == NGX_OK
+        && ngx_http_agentstream_journal_create_locked(zone, node) != NGX_OK)
+    {
+        ngx_http_agentstream_zone_finish_locked(zone, node);
+        ngx_http_agentstream_zone_free_locked(zone, node);
+        rc = NGX_ERROR;
+    }
+
     if (rc == NGX_OK) {
+        node->seen_at = ngx_current_msec;
         turn->node = node;
 
     } else if (rc != NGX_ERROR && node) {
@@ -371,6 +374,12 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
 
     turn->code = code;
     turn->reason = reason;
+
+    if (turn->phase < ngx_http_agentstream_turn_prompting) {
+        /* nothing of ours runs there, but something else may */
+        ngx_http_agentstream_turn_fail(turn, code, reason, NULL);
+        return;
+    }
 
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                             NGX_HTTP_AGENTSTREAM_ABORT,
@@ -466,8 +475,8 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
                   "agentstream turn: failed with %ui (%s), session %V, "
                   "turn %V", code, reason, &turn->session, &turn->id);
 
-    if (!turn->started) {
-        turn->started = 1;
+    if (turn->node->journal.last_seq == 0) {
+        /* nothing was said yet: the status can tell */
         turn->node->status = code;
     }
 
@@ -491,16 +500,12 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
 static void
 ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                                i;
-    ngx_http_agentstream_zone_t              *zone;
-    ngx_http_agentstream_route_t            **routes;
-    ngx_http_agentstream_translate_state_t   *state;
+    ngx_http_agentstream_zone_t             *zone;
+    ngx_http_agentstream_translate_state_t  *state;
 
     zone = ngx_http_agentstream_worker->zone;
 
     turn->phase = ngx_http_agentstream_turn_finished;
-
-    ngx_http_agentstream_notify_detach(&turn->waiter);
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -516,6 +521,25 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_zone_unlock(zone);
 
     turn->node = NULL;
+
+    ngx_http_agentstream_turn_release(turn);
+
+    /* its callers may still be on the stack: freed when readers are woken */
+
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+}
+
+
+/* everything that could call back */
+
+void
+ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                      i;
+    ngx_http_agentstream_route_t  **routes;
+
+    ngx_http_agentstream_notify_detach(&turn->waiter);
+    ngx_queue_remove(&turn->queue);
 
     routes = turn->routes.elts;
 
@@ -542,10 +566,6 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
     if (turn->timer.timer_set) {
         ngx_del_timer(&turn->timer);
     }
-
-    /* its callers may still be on the stack: freed when readers are woken */
-
-    ngx_post_event(&turn->wake, &ngx_posted_events);
 }
 
 
@@ -661,6 +681,7 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 static ngx_uint_t
 ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
 {
+    ngx_msec_t                    seen_at;
     ngx_uint_t                    watched;
     ngx_http_agentstream_zone_t  *zone;
 
@@ -673,30 +694,16 @@ ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
 
     ngx_http_agentstream_zone_lock(zone);
     watched = ngx_http_agentstream_zone_watched_locked(turn->node);
+    seen_at = turn->node->seen_at;
     ngx_http_agentstream_zone_unlock(zone);
 
     turn->watched_at = ngx_current_msec;
 
-    if (watched) {
-        turn->seen_at = ngx_current_msec;
-    }
+    /* the clock is the same in all workers */
 
-    return ngx_current_msec - turn->seen_at > turn->conf->detach_timeout;
-}
-
-
-static void
-ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
-{
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-    ngx_http_agentstream_zone_expire_locked(zone);
-    ngx_http_agentstream_zone_unlock(zone);
-
-    ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
+    return !watched
+           && (ngx_msec_int_t) (ngx_current_msec - seen_at)
+              > (ngx_msec_int_t) turn->conf->detach_timeout;
 }
 
 

@@ -36,6 +36,10 @@ typedef struct {
 
 ngx_int_t ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle);
 
+/* the worker is to leave: after timeout (0: none) its turns are left to
+   others */
+void ngx_http_agentstream_turn_leave(ngx_msec_t timeout);
+
 /* a new turn's id, NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN bytes */
 void ngx_http_agentstream_turn_id(u_char *dst);
 

@@ -5,9 +5,10 @@
 
 
 /*
- * Layer 3: taking over a turn whose worker is dead.  The journal is all that
- * is left of it: the packets tell the translator what was sent, OpenCode tells
- * the rest.  Whoever sets the owner first, under the lock, has the turn.
+ * Layer 3: turns whose worker is dead, or leaves before they are done.  The
+ * journal is all that is left of one: its packets tell the translator what was
+ * sent, OpenCode tells the rest.  Whoever sets the owner first, under the lock,
+ * has the turn.
  */
 
 
@@ -17,6 +18,11 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+/* turns ended in one go */
+#define NGX_HTTP_AGENTSTREAM_TURN_BURY  32
+
+
+static void ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
     ngx_str_t *id);
 static ngx_int_t ngx_http_agentstream_turn_renew(
@@ -178,4 +184,116 @@ ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
 
     ngx_http_agentstream_translate_gap(turn->translate);
     ngx_http_agentstream_turn_reconcile(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
+{
+    ngx_uint_t                    n;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_expire_locked(zone);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    for (n = 0; n < NGX_HTTP_AGENTSTREAM_TURN_BURY; n++) {
+        ngx_http_agentstream_zone_lock(zone);
+        node = ngx_http_agentstream_zone_orphan_locked(zone);
+        ngx_http_agentstream_zone_unlock(zone);
+
+        if (node == NULL) {
+            break;
+        }
+
+        ngx_http_agentstream_turn_bury(node);
+    }
+
+    ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
+}
+
+
+/* its worker died and nobody came to see it: it only has to end */
+
+static void
+ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
+{
+    size_t                        size;
+    u_char                       *p;
+    ngx_str_t                     id, none;
+    ngx_http_agentstream_zone_t  *zone;
+
+    static ngx_str_t  message = ngx_string("The worker was lost");
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    id.data = node->id;
+    id.len = node->id_len;
+    ngx_str_null(&none);
+
+    size = ngx_http_agentstream_sse_head_size(&id)
+           + ngx_http_agentstream_acp_error_size(&message, NULL)
+           + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
+
+    p = ngx_http_agentstream_journal_reserve_tail(zone, node, size);
+
+    if (p == NULL) {
+        return;
+    }
+
+    p = ngx_http_agentstream_sse_head(p, &id, node->journal.last_seq + 1);
+    p = ngx_http_agentstream_acp_error(p,
+                                       ngx_http_agentstream_turn_timestamp(),
+                                       &message, NGX_HTTP_BAD_GATEWAY, NULL);
+    p = ngx_http_agentstream_sse_tail(p);
+
+    ngx_http_agentstream_journal_append(zone, node, p, 0, &none);
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_memcpy(node->stop_reason, "error", sizeof("error"));
+    ngx_http_agentstream_zone_finish_locked(zone, node);
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void
+ngx_http_agentstream_turn_leave(ngx_msec_t timeout)
+{
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_http_agentstream_worker->turns;
+
+    if (timeout) {
+        ngx_add_timer(&turns->leave, timeout);
+    }
+}
+
+
+/* worker_shutdown_timeout: what is not done by now is for another worker */
+
+void
+ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev)
+{
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_turn_t   *turn;
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ev->data;
+
+    while (!ngx_queue_empty(&turns->turns)) {
+        q = ngx_queue_head(&turns->turns);
+        turn = ngx_queue_data(q, ngx_http_agentstream_turn_t, queue);
+
+        ngx_http_agentstream_turn_release(turn);
+
+        if (turn->wake.posted) {
+            ngx_delete_posted_event(&turn->wake);
+        }
+
+        ngx_http_agentstream_translate_destroy(turn->translate);
+        ngx_destroy_pool(turn->pool);
+    }
 }

@@ -41,6 +41,7 @@ typedef enum {
 
 
 typedef struct {
+    ngx_queue_t                          queue;    /* in the worker's turns */
     ngx_pool_t                          *pool;
     ngx_http_agentstream_loc_conf_t     *conf;
     ngx_http_agentstream_node_t         *node;     /* NULL once finished */
@@ -79,7 +80,6 @@ typedef struct {
     ngx_msec_t                           settle_at;
     ngx_msec_t                           flush_at;
     ngx_msec_t                           poll_at;
-    ngx_msec_t                           seen_at;      /* by a client */
     ngx_msec_t                           watched_at;   /* asked for clients */
     ngx_msec_t                           interrupt_at; /* see whether it did */
 
@@ -106,12 +106,36 @@ typedef struct {
 } ngx_http_agentstream_turn_t;
 
 
+/* what a worker keeps of them all */
+
+typedef struct ngx_http_agentstream_turns_s {
+    ngx_queue_t                          turns;    /* that run here */
+    ngx_event_t                          expire;
+    ngx_event_t                          leave;
+    ngx_uint_t                           counter;
+    uint64_t                             msec;
+    time_t                               sec;          /* of timestamp */
+    ngx_uint_t                           ms;
+    u_char                               timestamp[
+                                        NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
+} ngx_http_agentstream_turns_t;
+
+
 void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ready(void *data);
 
 /* whether OpenCode has the prompt that nobody knows the fate of */
 void ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status);
+
+/* how often the zone is looked through for turns to forget */
+#define NGX_HTTP_AGENTSTREAM_TURN_EXPIRE  5000
+
+void ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev);
+void ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev);
+
+/* close everything that could call back */
+void ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn);
 
 /* an adopted turn is subscribed */
 void ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn);

@@ -49,7 +49,7 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
-    size_t                        room, head;
+    size_t                        head;
     u_char                       *p;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
@@ -57,7 +57,7 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
     zone = ngx_http_agentstream_worker->zone;
     node = turn->node;
 
-    if (!turn->started) {
+    if (!turn->started && !turn->terminal) {
         /* an event overtook the answer to the prompt */
         turn->started = 1;
 
@@ -73,11 +73,7 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
                                              turn->conf->turn_size);
 
     if (p == NULL && turn->terminal) {
-        p = ngx_http_agentstream_journal_reserve_tail(zone, node, &room);
-
-        if (room < size) {
-            p = NULL;
-        }
+        p = ngx_http_agentstream_journal_reserve_tail(zone, node, size);
     }
 
     if (p == NULL) {

@@ -70,7 +70,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 
     turn->call = NULL;
 
-    if (call->status == NGX_HTTP_NOT_FOUND) {
+    if (call->status == NGX_HTTP_NOT_FOUND && call->answered) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
                                        "Session not found", NULL);
         return;

@@ -14,36 +14,19 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <sys/eventfd.h>
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_zone_int.h"
 
 
 /* expired turns freed under one lock */
 #define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
 
 
-static ngx_int_t ngx_http_agentstream_zone_open_slots(
-    ngx_http_agentstream_shared_t *sh, ngx_uint_t n, ngx_log_t *log);
-static ngx_http_agentstream_session_t *ngx_http_agentstream_zone_session_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
-static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_started_locked(
-    ngx_http_agentstream_session_t *session, ngx_str_t *request_id);
-static ngx_uint_t ngx_http_agentstream_zone_behind_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
-    ngx_http_agentstream_ticket_t *ticket);
 static void ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static void ngx_http_agentstream_zone_insert_turn(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_oldest_locked(
     ngx_http_agentstream_zone_t *zone);
-static void ngx_http_agentstream_zone_free_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
-static void ngx_http_agentstream_zone_release_locked(
-    ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_session_t *session);
-static void ngx_http_agentstream_zone_forget_slot_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_uint_t slot);
 
 
 ngx_int_t
@@ -61,6 +44,7 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     if (old) {
         zone->sh = old->sh;
+        zone->old = old;
         return NGX_OK;
     }
 
@@ -69,9 +53,9 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
         return NGX_OK;
     }
 
-    /* each worker and, over a reload, its successor */
+    /* each worker and, over a few reloads in a row, its successors */
 
-    n = ngx_min(zone->core->worker_processes * 2 + 2,
+    n = ngx_min(zone->core->worker_processes * 4 + 8,
                 NGX_HTTP_AGENTSTREAM_WORKERS_MAX);
 
     sh = ngx_slab_calloc(zone->shpool,
@@ -102,75 +86,7 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 
     zone->shpool->log_nomem = 0;
 
-    return ngx_http_agentstream_zone_open_slots(sh, n, shm_zone->shm.log);
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_shared_t *sh,
-    ngx_uint_t n, ngx_log_t *log)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-        sh->slots[i].fd = eventfd(0, EFD_NONBLOCK|EFD_CLOEXEC);
-
-        if (sh->slots[i].fd == -1) {
-            ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
-                          "agentstream zone: eventfd() failed");
-            return NGX_ERROR;
-        }
-    }
-
-    sh->nslots = n;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
-{
-    ngx_uint_t                    i;
-    ngx_http_agentstream_slot_t  *slot;
-
-    zone->slot = NGX_HTTP_AGENTSTREAM_NOBODY;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    for (i = 0; i < zone->sh->nslots; i++) {
-        slot = &zone->sh->slots[i];
-
-        /* a worker that was killed has left its pid behind */
-
-        if (slot->pid == 0
-            || (kill(slot->pid, 0) == -1 && ngx_errno == ESRCH))
-        {
-            ngx_http_agentstream_zone_forget_slot_locked(zone, i);
-
-            slot->pid = ngx_pid;
-            slot->generation++;
-
-            zone->slot = i;
-            zone->generation = slot->generation;
-            break;
-        }
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
-}
-
-
-void
-ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone)
-{
-    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
-        return;
-    }
-
-    ngx_http_agentstream_zone_lock(zone);
-    zone->sh->slots[zone->slot].pid = 0;
-    ngx_http_agentstream_zone_unlock(zone);
+    return ngx_http_agentstream_zone_open_slots(zone, n, shm_zone->shm.log);
 }
 
 
@@ -246,7 +162,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     session = ngx_http_agentstream_zone_session_locked(zone, key);
 
     if (session == NULL) {
-        session = ngx_slab_alloc_locked(zone->shpool,
+        session = ngx_http_agentstream_zone_alloc_locked(zone,
                                      sizeof(ngx_http_agentstream_session_t)
                                      + key->len);
         if (session == NULL) {
@@ -296,108 +212,6 @@ failed:
 }
 
 
-static ngx_http_agentstream_node_t *
-ngx_http_agentstream_zone_started_locked(
-    ngx_http_agentstream_session_t *session, ngx_str_t *request_id)
-{
-    ngx_queue_t                  *q;
-    ngx_http_agentstream_node_t  *node;
-
-    if (request_id->len == 0) {
-        return NULL;
-    }
-
-    for (q = ngx_queue_head(&session->turns);
-         q != ngx_queue_sentinel(&session->turns);
-         q = ngx_queue_next(q))
-    {
-        node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
-
-        if (node->request_id_len == request_id->len
-            && ngx_memcmp(node->request_id, request_id->data, request_id->len)
-               == 0)
-        {
-            return node;
-        }
-    }
-
-    return NULL;
-}
-
-
-/* whether somebody waits in the queue before the ticket, or without one */
-
-static ngx_uint_t
-ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_session_t *session,
-    ngx_http_agentstream_ticket_t *ticket)
-{
-    ngx_queue_t                    *q;
-    ngx_http_agentstream_ticket_t  *first;
-
-    while (!ngx_queue_empty(&session->tickets)) {
-        q = ngx_queue_head(&session->tickets);
-        first = ngx_queue_data(q, ngx_http_agentstream_ticket_t, queue);
-
-        if (!ngx_http_agentstream_zone_dead_locked(zone, first->owner,
-                                                   first->generation))
-        {
-            return first != ticket;
-        }
-
-        ngx_queue_remove(q);
-        ngx_slab_free_locked(zone->shpool, first);
-    }
-
-    return 0;
-}
-
-
-ngx_http_agentstream_ticket_t *
-ngx_http_agentstream_zone_queue_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key)
-{
-    ngx_http_agentstream_ticket_t   *ticket;
-    ngx_http_agentstream_session_t  *session;
-
-    ticket = ngx_http_agentstream_zone_alloc_locked(zone,
-                                       sizeof(ngx_http_agentstream_ticket_t));
-    if (ticket == NULL) {
-        return NULL;
-    }
-
-    session = ngx_http_agentstream_zone_session_locked(zone, key);
-
-    if (session == NULL) {
-        ngx_slab_free_locked(zone->shpool, ticket);
-        return NULL;
-    }
-
-    ticket->session = session;
-    ticket->owner = zone->slot;
-    ticket->generation = zone->generation;
-
-    ngx_queue_insert_tail(&session->tickets, &ticket->queue);
-
-    return ticket;
-}
-
-
-void
-ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_ticket_t *ticket)
-{
-    ngx_http_agentstream_session_t  *session;
-
-    session = ticket->session;
-
-    ngx_queue_remove(&ticket->queue);
-    ngx_slab_free_locked(zone->shpool, ticket);
-
-    ngx_http_agentstream_zone_release_locked(zone, session);
-}
-
-
 ngx_http_agentstream_node_t *
 ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, uint64_t number)
@@ -433,25 +247,6 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
 
 
 ngx_uint_t
-ngx_http_agentstream_zone_dead_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_uint_t slot, ngx_uint_t generation)
-{
-    ngx_http_agentstream_slot_t  *s;
-
-    if (slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
-        /* a worker without a slot cannot be told from a dead one */
-        return 0;
-    }
-
-    s = &zone->sh->slots[slot];
-
-    return s->generation != generation
-           || s->pid == 0
-           || (kill(s->pid, 0) == -1 && ngx_errno == ESRCH);
-}
-
-
-ngx_uint_t
 ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_node_t *node)
 {
     ngx_uint_t  i;
@@ -463,37 +258,6 @@ ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_node_t *node)
     }
 
     return 0;
-}
-
-
-/* a worker that was killed watches and follows nothing any more */
-
-static void
-ngx_http_agentstream_zone_forget_slot_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_uint_t slot)
-{
-    uint64_t                      bit;
-    ngx_rbtree_node_t            *node, *root, *sentinel;
-    ngx_http_agentstream_node_t  *nd;
-
-    bit = (uint64_t) 1 << (slot % 64);
-
-    zone->sh->followers[slot / 64] &= ~bit;
-
-    root = zone->sh->turns.root;
-    sentinel = zone->sh->turns.sentinel;
-
-    if (root == sentinel) {
-        return;
-    }
-
-    for (node = ngx_rbtree_min(root, sentinel);
-         node;
-         node = ngx_rbtree_next(&zone->sh->turns, node))
-    {
-        nd = (ngx_http_agentstream_node_t *) node;
-        nd->watchers[slot / 64] &= ~bit;
-    }
 }
 
 
@@ -533,7 +297,7 @@ ngx_http_agentstream_zone_find_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-static ngx_http_agentstream_session_t *
+ngx_http_agentstream_session_t *
 ngx_http_agentstream_zone_session_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key)
 {
@@ -689,6 +453,96 @@ ngx_http_agentstream_zone_expire_locked(ngx_http_agentstream_zone_t *zone)
 }
 
 
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_rbtree_node_t            *node, *root, *sentinel;
+    ngx_http_agentstream_node_t  *nd;
+
+    root = zone->sh->turns.root;
+    sentinel = zone->sh->turns.sentinel;
+
+    if (zone->sh->nrunning == 0 || root == sentinel) {
+        return NULL;
+    }
+
+    for (node = ngx_rbtree_min(root, sentinel);
+         node;
+         node = ngx_rbtree_next(&zone->sh->turns, node))
+    {
+        nd = (ngx_http_agentstream_node_t *) node;
+
+        if (nd->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
+            || !ngx_http_agentstream_zone_dead_locked(zone, nd->owner,
+                                                      nd->generation))
+        {
+            continue;
+        }
+
+        if (nd->ended == 0) {
+            nd->ended = ngx_time();
+        }
+
+        if ((ngx_msec_t) (ngx_time() - nd->ended) * 1000 >= zone->retain) {
+            nd->owner = zone->slot;
+            nd->generation = zone->generation;
+            return nd;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_zone_drop_locked(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_rbtree_node_t               *node, *root, *sentinel;
+    ngx_http_agentstream_node_t     *nd;
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = NULL;
+    root = zone->sh->turns.root;
+    sentinel = zone->sh->turns.sentinel;
+
+    if (root == sentinel) {
+        return NGX_DECLINED;
+    }
+
+    for (node = ngx_rbtree_min(root, sentinel);
+         node;
+         node = ngx_rbtree_next(&zone->sh->turns, node))
+    {
+        nd = (ngx_http_agentstream_node_t *) node;
+
+        /* its owner writes into the last block */
+
+        if (nd->journal.first != nd->journal.last
+            && (journal == NULL || nd->journal.size > journal->size))
+        {
+            journal = &nd->journal;
+        }
+    }
+
+    if (journal == NULL) {
+        return NGX_DECLINED;
+    }
+
+    block = journal->first;
+
+    journal->first = block->next;
+    journal->first_seq = block->next->seq;
+    journal->size -= offsetof(ngx_http_agentstream_block_t, data)
+                     + block->size;
+    journal->dropped++;
+
+    ngx_slab_free_locked(zone->shpool, block);
+
+    return NGX_OK;
+}
+
+
 static ngx_http_agentstream_node_t *
 ngx_http_agentstream_zone_oldest_locked(ngx_http_agentstream_zone_t *zone)
 {
@@ -701,7 +555,7 @@ ngx_http_agentstream_zone_oldest_locked(ngx_http_agentstream_zone_t *zone)
 }
 
 
-static void
+void
 ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {
@@ -732,7 +586,7 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-static void
+void
 ngx_http_agentstream_zone_release_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_session_t *session)
 {

@@ -100,7 +100,8 @@ typedef struct {
                                                       or 0 */
     ngx_uint_t                           owner;    /* slot */
     ngx_uint_t                           generation;
-    time_t                               ended;
+    time_t                               ended;    /* or orphaned, or 0 */
+    ngx_msec_t                           seen_at;  /* by a client */
     u_char                               stop_reason[16];  /* or empty */
     u_char                              *request_id;   /* client_request_id, in
                                                           the slab, or NULL */
@@ -181,10 +182,20 @@ typedef struct ngx_http_agentstream_zone_s {
     ngx_core_conf_t                     *core;
     ngx_uint_t                           slot;         /* this worker's own */
     ngx_uint_t                           generation;
+
+    /* of the slots, to be closed with the last cycle that has the zone */
+    ngx_socket_t                         fds[NGX_HTTP_AGENTSTREAM_WORKERS_MAX];
+    ngx_uint_t                           nfds;
+    struct ngx_http_agentstream_zone_s  *old;
 } ngx_http_agentstream_zone_t;
 
 
 ngx_int_t ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data);
+
+/* the new configuration is in force: the old one has nothing to close */
+void ngx_http_agentstream_zone_keep(ngx_http_agentstream_zone_t *zone);
+/* a pool's, for the zone */
+void ngx_http_agentstream_zone_cleanup(void *data);
 
 /* claim a slot for this process; the rest works without one */
 void ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone);
@@ -258,8 +269,22 @@ void ngx_http_agentstream_zone_answer_locked(
 void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
+/* a running turn whose worker has been dead for "retain": it is this worker's
+   now; NULL: there is none */
+ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
+    ngx_http_agentstream_zone_t *zone);
+
+/* make room by taking the oldest packets of the turn that has most of them;
+   NGX_DECLINED: no turn can spare any */
+ngx_int_t ngx_http_agentstream_zone_drop_locked(
+    ngx_http_agentstream_zone_t *zone);
+
 /* the turn is over; it is kept for "retain" and as long as there is room */
 void ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node);
+
+/* a finished turn, at once */
+void ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
 /* free what has been kept long enough, a few at a time */

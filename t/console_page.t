@@ -8,7 +8,7 @@
 # of the agent's in the page, a policy that forbids the page's own parts, work
 # that blocks the page for 200 ms.
 #
-# Pictures go to build/console/pictures; AGENTSTREAM_PICTURES=1 keeps them in
+# Pictures go to build/console-pictures; AGENTSTREAM_PICTURES=1 keeps them in
 # docs/.  ONLY=pattern runs some parts.
 
 use FindBin;
@@ -20,7 +20,7 @@ use File::Path qw(make_path);
 
 my $root = "$FindBin::Bin/..";
 my $build = AgentStream->build();
-my $pictures = "$build/console/pictures";
+my $pictures = "$build/console-pictures";
 
 plan(skip_all => 'no chromium') unless -x '/usr/bin/chromium';
 plan(skip_all => 'no playwright-core: try "util/deps console"')
@@ -29,13 +29,13 @@ plan(skip_all => 'no playwright-core: try "util/deps console"')
 system("node \"$root/console/build.mjs\" \"$build\" >/dev/null") == 0
     or die "the console was not built\n";
 
-my $t = AgentStream->new(opencode => 'real', timeout => 420, workers => 2,
+my $t = AgentStream->new(opencode => 'real', timeout => 600, workers => 2,
     server => "root $build/console; include $root/conf/console.conf;",
-    location => 'agentstream_heartbeat 1s;',
+    location => 'agentstream_heartbeat 1s; agentstream_turn_size 512k;',
     config => { permission => {
         bash => { '*' => 'allow', 'echo asked*' => 'ask' } } });
 
-my %env = (URL => "http://127.0.0.1:$t->{port}",
+my %env = (BASE => "http://127.0.0.1:$t->{port}",
     OPENCODE => "http://127.0.0.1:$t->{port_opencode}",
     WORKSPACE => $t->{workspace}, MASTER => $t->{master}{pid},
     MODULES => "$build/npm-console/node_modules", PICTURES => $pictures);

@@ -13,7 +13,8 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 
-my $t = AgentStream->new(attach(timeout => 90));
+my $t = AgentStream->new(attach(timeout => 90,
+    location => 'agentstream_keepalive 1s;'));
 my @workers = $t->workers();
 my ($c, $s, @c);
 
@@ -132,6 +133,21 @@ $e = $t->request(events_of($s, undef, query => 'follow=1'),
                  timeout => 1);
 is($e->status(), 200, 'a follower is not refused for it');
 $e->close();
+
+# a turn that says nothing for a while: whoever attaches knows that it is there
+
+$s = $t->session();
+$c = $t->send_message($s, 'text:3:24:0 start=2500');
+hear($t, $c, 1);
+@c = map { on_worker($t, $_, events_of($s, ($c->packets())[0]{id})) } @workers;
+ok($t->wait(\@c, timeout => 1, until => sub { $_[0]->status() }),
+   'silent turn: headers at once');
+$t->wait(\@c, timeout => 1.6, until => sub { $_[0]->comments() });
+is(scalar(grep { $_->comments() } @c), 2, 'silent turn: kept alive');
+$t->wait([$c, @c]);
+is(join_raw($_), join("\n", map { $_->{raw} }
+                      ($c->packets())[1 .. $c->packets() - 1]),
+   'silent turn: the rest of it') for @c;
 
 
 # follow: from before the first turn on, over several, on both workers

@@ -37,10 +37,11 @@ my %before = map { $_ => rss($_) } @workers;
 
 # the event streams' queues, every now and then, while the others read on
 
-my $end = time() + $SECONDS;
-my (@queues, @rss);
+my ($since, @queues, @rss) = time();
 
-while (time() < $end) {
+while (time() < $since + $SECONDS
+       || !$sender->finished() && time() < $since + 4 * $SECONDS)
+{
     $t->wait([$sender, @readers], timeout => 0.05);
     push @queues, hub_queue();
     push @rss, map { rss($_) - $before{$_} } @workers;
@@ -53,7 +54,7 @@ for (@queues) {
     $longest = $run if $run > $longest;
 }
 
-cmp_ok(scalar @queues, '>', 20, 'looked often enough');
+cmp_ok(scalar @queues, '>', 4, 'looked often enough');
 cmp_ok($longest, '<', 10, 'the hub\'s receive queue does not stay filled');
 my ($most) = sort { $b <=> $a } @rss;
 cmp_ok($most, '<', 1024, 'no memory for those who lag');

@@ -32,11 +32,15 @@ my @changes = ('agentstream_keepalive 1s', 'agentstream_busy attach',
 for my $n (1 .. 3) {
     my $last = $n == 1 ? '' : $changes[$n - 2];
 
-    $born{$_} = $n for $t->workers();
+    my @now = $t->workers();
     change_conf($t, [qr/agentstream \/opencode\/;\n\Q$last\E/,
                      "agentstream /opencode/;\n$changes[$n - 1]"
                      . ($n == 1 ? ';' : '')]);
     $t->reload();
+
+    # told to leave now
+    $born{$_} = $n for grep { !$born{$_} } @now;
+    $last{$_} //= time() for @now;
 
     for my $turn (@turns[grep { $_ % 4 == 0 } 0 .. $#turns]) {
         my $client = $turn->{pieces}[-1];
@@ -97,12 +101,12 @@ for my $turn (@turns) {
 my $end = time() + 3;
 watch(0.1) while time() < $end && grep { !$gone{$_} } keys %born;
 
-my @late = grep { !$gone{$_} || $gone{$_} - ($last{$_} // 0) > 2 }
+my @late = grep { !$gone{$_} || $gone{$_} - $last{$_} > 2 }
            sort keys %born;
 
 ok(!@late, 'old workers are gone within 2 s of their last turn')
     or diag(map { sprintf "%d: %s s after it\n", $_, $gone{$_}
-                  ? sprintf '%.1f', $gone{$_} - ($last{$_} // 0) : 'never' }
+                  ? sprintf '%.1f', $gone{$_} - $last{$_} : 'never' }
             @late);
 is(scalar keys %born, 6, 'three generations');
 

@@ -14,6 +14,8 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use Encode qw(decode FB_CROAK);
 
+no warnings 'qw';
+
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 my $t = AgentStream->new();
 

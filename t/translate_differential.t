@@ -92,7 +92,7 @@ my %model = (apply_patch => ['lab', 'gpt-5.1']);
 my %config = (permission => { bash => { '*' => 'allow', 'true ask' => 'ask' }
                             });
 
-my $t = AgentStream->new(opencode => 'real', timeout => 200,
+my $t = AgentStream->new(opencode => 'real', timeout => 600,
     config => \%config, location => 'agentstream_tool_kinds acp;');
 
 my $bridge = start_bridge();
@@ -149,7 +149,7 @@ sub ours {
 
     my %asked;
 
-    ok($t->wait([values %client], timeout => 120, until => sub {
+    ok($t->wait([values %client], timeout => 280, until => sub {
         for my $p (map { packet_json($_) } $_[0]->packets()) {
             allow($p->{permissionId}) if $p->{type} eq 'request_permission'
                                          && !$asked{ $p->{permissionId} }++;
@@ -200,7 +200,7 @@ sub theirs {
     my ($process) = @_;
     my $dir = "$t->{dir}/acp";
 
-    ok(wait_for(sub { $process->exited() }, 120) && $process->{status} == 0,
+    ok(wait_for(sub { $process->exited() }, 280) && $process->{status} == 0,
        'the bridge answers') or diag(slurp("$dir/log"));
 
     return { map { my $answer = $json->decode($_);

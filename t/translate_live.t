@@ -18,7 +18,7 @@ use AgentStream::Schema;
 use File::Path qw(make_path);
 use MIME::Base64 qw(encode_base64);
 
-my $t = AgentStream->new(opencode => 'real', timeout => 300,
+my $t = AgentStream->new(opencode => 'real', timeout => 600,
     config => {
         subagent_depth => 3,
         permission => { bash => { '*' => 'allow', map { ("$_ ask*" => 'ask') }
@@ -93,19 +93,22 @@ wave('tools',
 
 # ---- text
 
+# what was said must have gone through before the connection is cut
+
+my @cut = ('!sleep 700', '!cut 1');
 my $emoji = '😀👩‍👩‍👧é✓\"\\\\\n';
 
 wave('text',
     { name => 'retry after partial text', has => ['chunks_discarded'],
-      orders => ['!say "One two three "', '!cut 1', '!say "four."'] },
+      orders => ['!say "One two three "', @cut, '!say "four."'] },
     { name => 'retry after partial thoughts', has => ['chunks_discarded'],
-      orders => ['!think "One two."', '!say "Three "', '!cut 1',
+      orders => ['!think "One two."', '!say "Three "', @cut,
                  '!say "four."'] },
     { name => 'retry in the second step', has => ['chunks_discarded'],
       orders => ['!say "First. "', call('glob', { pattern => '*.md' }),
-                 '!next', '!say "One two "', '!cut 1', '!say "three."'] },
+                 '!next', '!say "One two "', @cut, '!say "three."'] },
     { name => 'retry after a call', orders => ['!say "Calling. "',
-          call('glob', { pattern => '*.md' }), '!cut 1', '!next',
+          call('glob', { pattern => '*.md' }), @cut, '!next',
           '!say "Done."'], ends => '\w' },
     { name => 'error in the stream, then none', has => ['session_status'],
       orders => ['!http 503 {"times":1}', '!say "At last."'] },
@@ -130,6 +133,9 @@ wave('text',
 is(join(' ', map { $_->{toolCallId} } grep { $_->{type} eq 'tool_call_start' }
              packets_of('a call id used twice')),
    'call_same call_same#2 call_same#3', 'a call id used twice: ids');
+
+is(survivors($_), '', "$_: nothing is left when it begins again")
+    for grep { /^retry (after partial|in)/ } map { $_->{name} } @all;
 
 # ---- questions and permissions, answered behind the module's back
 
@@ -232,23 +238,22 @@ wave('ends',
 
 # the same sessions again: nothing of their first turn is left
 
+my $scripted = { providerID => 'lab', modelID => 'scripted' };
+
 wave('again', map { { name => "$_->{name}, again", session => $_->{session},
-                      orders => ['!say "Again."'] } }
+                      orders => ['!say "Again."'], model => $scripted } }
               grep { $_->{name} =~ /^(abort|unknown|disposed)/ } @all);
 
 is(said(case($_)->{client}), 'Again.', "$_: that and no more")
     for grep { /again$/ } map { $_->{name} } @all;
 
-# ---- what was said is taken back
-
-my @said = ('!say "First. "', call('glob', { pattern => '*.md' }), '!next',
-            '!say "Second. "', '!sleep 5000', '!say "Third."');
+# what was said is taken back, which OpenCode allows for a part only
 
 wave('removed',
-    { name => 'part removed', has => ['chunks_discarded'], orders => \@said,
-      on => { agent_message_chunk => sub { remove(@_, 1) } } },
-    { name => 'message removed', orders => \@said,
-      on => { agent_message_chunk => sub { remove(@_, 0) } } },
+    { name => 'part removed', has => ['chunks_discarded'], orders => [
+          '!say "First. "', call('glob', { pattern => '*.md' }), '!next',
+          '!say "Second. "', '!sleep 5000', '!say "Third."'],
+      on => { agent_message_chunk => \&remove } },
 );
 
 # alone, so that the request is served before the answer is over
@@ -426,10 +431,10 @@ sub abort {
 }
 
 
-# the first text that was said, or all of its message, once there is another
+# the first text that was said, once there is another
 
 sub remove {
-    my ($packet, $case, $part) = @_;
+    my ($packet, $case) = @_;
 
     return unless $packet->{content}{text} eq 'Second. ';
 
@@ -440,7 +445,32 @@ sub remove {
     my ($text) = grep { $_->{type} eq 'text' } @{ $message->{parts} };
 
     ask_opencode($t, 'DELETE', "/session/$case->{session}/message/"
-                 . $first->{messageId} . ($part ? "/part/$text->{id}" : ''));
+                 . "$first->{messageId}/part/$text->{id}");
+}
+
+
+# what is left of a text where it is first taken back, up to the next chunk;
+# thoughts that were complete stay
+
+sub survivors {
+    my ($name) = @_;
+    my (@chunks, $message);
+
+    for my $p (packets_of($name)) {
+        if ($p->{type} eq 'chunks_discarded') {
+            $message = $p->{messageId};
+            @chunks[$p->{from} - 1 .. $p->{to} - 1] = ();
+
+        } elsif ($p->{type} =~ /_chunk$/ && $message) {
+            last;
+        }
+
+        push @chunks, $p->{type} eq 'agent_message_chunk' ? $p : undef;
+    }
+
+    return 'never taken back' unless $message;
+    return join '', map { $_->{content}{text} }
+                    grep { $_ && $_->{messageId} eq $message } @chunks;
 }
 
 

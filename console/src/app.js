@@ -28,7 +28,10 @@ const actions = {
   retry: () => submit(conversation.lastPrompt() ?? ""),
 };
 
-const transcript = new Thread($("transcript"), { actions });
+const directory = () =>
+  sessions.find(({ id }) => id === conversation?.id)?.directory;
+
+const transcript = new Thread($("transcript"), { actions, directory });
 
 // ---- drawing: once per frame, and only what changed
 
@@ -300,30 +303,35 @@ function ago(time) {
         : new Date(time).toLocaleDateString();
 }
 
+// OpenCode's own first title is only a time
+
+const titleOf = (session) =>
+  session?.title?.replace(/^New session - \d{4}-.*/, "") || "New session";
+
 function drawSessions() {
   const current = conversation?.id;
   const session = sessions.find(({ id }) => id === current);
 
-  setText($("title"), session?.title ?? (current ? "Session" : "New session"));
-  document.title = session ? `${session.title} · agentstream` : "agentstream";
+  setText($("title"), titleOf(session));
+  document.title = session ? `${titleOf(session)} · agentstream` : "agentstream";
 
   $("sessions").replaceChildren(
     ...(sessions.length > 0
-      ? sessions.map(({ id, title, time }) =>
+      ? sessions.map((each) =>
           h(
             "li",
             null,
             h(
               "a",
               {
-                href: `#${id}`,
-                "aria-current": id === current ? "page" : undefined,
+                href: `#${each.id}`,
+                "aria-current": each.id === current ? "page" : undefined,
                 onclick: () => drawer(false),
               },
-              h("span.name", null, title),
-              h("span.time", null, ago(time.updated)),
+              h("span.name", null, titleOf(each)),
+              h("span.time", null, ago(each.time.updated)),
             ),
-            removeButton(id, title),
+            removeButton(each.id, titleOf(each)),
           ),
         )
       : [
@@ -417,6 +425,19 @@ function changed(packet) {
 
   schedule();
 }
+
+let drowsy;
+
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(drowsy);
+
+  if (document.hidden) {
+    drowsy = setTimeout(() => conversation?.sleep(), 30000);
+  } else {
+    conversation?.wake();
+    schedule();
+  }
+});
 
 const idInHash = () => /^#(ses_[A-Za-z0-9]+)$/.exec(location.hash)?.[1] ?? null;
 

@@ -55,6 +55,8 @@ export class Conversation {
       reduceHistory(this.state, history);
     } else if (history.status === 404) {
       this.failed = history;
+      this.set("offline");
+      return;
     }
 
     this.replayTo = turn?.running ? packetsOf(turn) : 0;
@@ -99,8 +101,8 @@ export class Conversation {
           return;
         }
 
-        this.set("offline");
         this.failed = error;
+        this.set("offline");
         return;
       }
 
@@ -118,6 +120,24 @@ export class Conversation {
     this.failed = null;
     this.set("resuming");
     await this.follow();
+  }
+
+  // A browser has few connections for a server, and tabs share them: one that
+  // nobody looks at, and where nothing happens, needs none.
+
+  sleep() {
+    if (!this.sending && this.state.status !== "running") {
+      this.asleep = true;
+      this.abort.abort();
+    }
+  }
+
+  wake() {
+    if (this.asleep && !this.sending && !this.closed) {
+      this.follow();
+    }
+
+    this.asleep = false;
   }
 
   take(packet) {

@@ -165,11 +165,16 @@ const STATES = {
   stopped: "Stopped",
 };
 
-const baseName = (path) => String(path).split("/").filter(Boolean).at(-1) ?? "";
+// paths are shown as seen from the agent's directory
+
+const near = (path, directory) =>
+  directory && path.startsWith(`${directory}/`)
+    ? path.slice(directory.length + 1)
+    : path;
 
 // what the call is about, in a few words
 
-function subject({ name, call }) {
+function subject({ name, call }, directory) {
   const input = call.rawInput ?? {};
   const first = (text) => String(text).split("\n")[0].slice(0, 200);
 
@@ -203,7 +208,7 @@ function subject({ name, call }) {
     input.description ??
     (call.title !== name ? call.title : "");
 
-  return first(value === input.filePath ? baseName(value) : value);
+  return first(near(String(value), directory));
 }
 
 function block(title, ...children) {
@@ -237,7 +242,7 @@ function output(text, className = "") {
   return h("div", null, more, pre);
 }
 
-function inputView({ name, call }) {
+function inputView({ call }, changes) {
   const { rawInput = {} } = call;
   const keys = Object.keys(rawInput);
 
@@ -257,13 +262,12 @@ function inputView({ name, call }) {
     );
   }
 
+  // a diff says these better
+
   const shown = keys.filter(
     (key) =>
-      !(
-        (call.status === "completed" &&
-          /^(oldString|newString|patchText)$/.test(key)) ||
-        (name === "write" && key === "content" && call.status === "completed")
-      ),
+      !changes ||
+      !/^(filePath|oldString|newString|patchText|content)$/.test(key),
   );
 
   if (shown.length === 0) {
@@ -291,7 +295,7 @@ function inputView({ name, call }) {
   );
 }
 
-export function diffView({ path, kind, rows, added, removed }) {
+function diffView({ path = "Changes", kind, rows, added, removed }, directory) {
   const table = h("table.diff");
   const body = h("tbody");
   const most = 2000;
@@ -335,7 +339,7 @@ export function diffView({ path, kind, rows, added, removed }) {
     h(
       "h4",
       null,
-      h("span.path", null, path ?? "Changes"),
+      h("span.path", { title: path }, near(path, directory)),
       kind === "add" || kind === "write"
         ? h("span.tag", null, kind === "add" ? "new" : "written")
         : null,
@@ -390,7 +394,7 @@ function outputView({ call }, changes) {
   );
 }
 
-function tool() {
+function tool({ directory }) {
   const mark = h("span.tool-icon");
   const name = h("span.tool-name");
   const about = h("span.tool-subject");
@@ -422,8 +426,8 @@ function tool() {
     drawn = current.rev;
     body.replaceChildren(
       ...[
-        inputView(current),
-        ...changes.map(diffView),
+        inputView(current, changes.length),
+        ...changes.map((change) => diffView(change, directory())),
         outputView(current, changes.length),
       ].filter(Boolean),
     );
@@ -442,7 +446,7 @@ function tool() {
   return {
     element,
 
-    update(item) {
+    update(item, { items }) {
       const { call } = item;
       const status = item.stopped ? "stopped" : call.status;
       const now = `${status} ${item.name} ${call.kind}`;
@@ -469,7 +473,13 @@ function tool() {
         );
       }
 
-      setText(about, subject(item));
+      setText(about, subject(item, directory()));
+
+      // the question has a card of its own
+
+      element.hidden =
+        item.name === "question" &&
+        items.some((each) => each.packet?.toolCallId === item.id);
 
       const exit = call.rawOutput?.metadata?.exit;
       const time = between(item);
@@ -722,7 +732,7 @@ const REPLIES = {
   reject: "Rejected",
 };
 
-function permission({ actions }) {
+function permission({ actions, directory }) {
   const { element, body, title } = card("permission", "shield", "Permission");
   let drawn = "";
 
@@ -732,12 +742,15 @@ function permission({ actions }) {
     return h(
       "pre.output.command",
       { tabindex: 0 },
-      rawInput.command ??
-        rawInput.filePath ??
-        rawInput.filepath ??
-        rawInput.url ??
-        item.packet.patterns?.join("\n") ??
-        "",
+      near(
+        rawInput.command ??
+          rawInput.filePath ??
+          rawInput.filepath ??
+          rawInput.url ??
+          item.packet.patterns?.join("\n") ??
+          "",
+        directory(),
+      ),
     );
   };
 
@@ -795,15 +808,13 @@ function permission({ actions }) {
         return;
       }
 
-      const what = NAMES[item.packet.permission] ?? item.packet.permission;
-
       drawn = now;
       element.dataset.state = now;
       setText(
         title,
         item.waiting
           ? `The agent wants to use ${item.packet.permission}`
-          : `${what}: ${REPLIES[now] ?? "not answered"}`,
+          : (REPLIES[now] ?? "Not answered"),
       );
       body.replaceChildren(item.waiting ? ask(item) : about(item));
     },
@@ -957,7 +968,7 @@ export class Thread {
         }
 
         const { rev } = item;
-        const done = view.update(item, { live: busy, last, state });
+        const done = view.update(item, { live: busy, last, state, items });
 
         if (done === false) {
           complete = false;

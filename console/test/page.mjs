@@ -1,7 +1,7 @@
 // The console in headless Chromium, against the server that console_page.t has
 // started.  Says "ok - name", "not ok - name" or "skip - name", one per check.
 //
-//   URL         of nginx
+//   BASE        the URL of nginx
 //   OPENCODE    of OpenCode itself
 //   WORKSPACE   the agent's directory
 //   MASTER      pid of nginx's master, to reload it
@@ -11,10 +11,11 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const { URL: base, OPENCODE, WORKSPACE, MASTER, MODULES, PICTURES } =
+const { BASE: base, OPENCODE, WORKSPACE, MASTER, MODULES, PICTURES } =
   process.env;
 const only = new RegExp(process.env.ONLY ?? "");
 const { chromium } = createRequire(join(MODULES, "_"))("playwright-core");
@@ -91,8 +92,8 @@ const context = await browser.newContext({
 });
 const problems = [];
 
-function watch(page) {
-  page.setDefaultTimeout(15000);
+function watch(page, home = base) {
+  page.setDefaultTimeout(30000);
   page.on("pageerror", (error) => problems.push(error.stack));
   page.on("console", (message) => {
     // a refused request is the page's business, not a fault of the page
@@ -101,7 +102,7 @@ function watch(page) {
     }
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(base) && !/^data:/.test(request.url())) {
+    if (!request.url().startsWith(home) && !/^data:/.test(request.url())) {
       problems.push(`a request to ${request.url()}`);
     }
   });
@@ -133,7 +134,7 @@ const ended = (page, n = 1) =>
       document.querySelectorAll("#transcript > .end, #transcript > .error")
         .length >= count && document.getElementById("stop").hidden,
     n,
-    { timeout: 30000 },
+    { timeout: 60000 },
   );
 
 const answer = (page) =>
@@ -144,6 +145,15 @@ const answer = (page) =>
   );
 
 const count = (page, selector) => page.locator(selector).count();
+
+// the kinds of packets of a session's last turn
+
+async function told(id) {
+  const response = await fetch(`${base}/sessions/${id}/events`);
+
+  return [...(await response.text()).matchAll(/^data: \{"type":"(\w+)"/gm)]
+    .map(([, type]) => type);
+}
 
 async function part(name, needs, body) {
   if (!only.test(name)) {
@@ -168,6 +178,12 @@ async function part(name, needs, body) {
     const file = join(PICTURES, `failed-${name.replace(/\W+/g, "-")}.png`);
 
     await page?.screenshot({ path: file }).catch(() => {});
+  }
+
+  if (process.env.ALL) {
+    await context.pages().at(-1)?.screenshot({
+      path: join(PICTURES, `part-${name.replace(/\W+/g, "-")}.png`),
+    });
   }
 
   ok(problems.length === 0, `${name}: no errors in the page`, problems.join("\n"));
@@ -452,13 +468,16 @@ await part("limits", [], async () => {
   ok(/limit/.test(await page.textContent(".end")), "limits: max_tokens");
 });
 
-await part("discarded", [], async () => {
-  const page = await open(await create());
+await part("discarded", ["events"], async () => {
+  const id = await create();
+  const page = await open(id);
 
   await ask(page, order("Cut.", '!say "Once more from the start."', "!cut 1"));
   await ended(page);
   ok((await answer(page)) === "Once more from the start.",
     "discarded: void words are gone", await answer(page));
+  ok((await told(id)).includes("chunks_discarded"),
+    "discarded: there were such words", await told(id));
 });
 
 await part("permission", ["permissions"], async () => {
@@ -582,35 +601,91 @@ await part("reload", ["events"], async () => {
     await answer(page));
 });
 
-await part("lost connection", ["events"], async () => {
-  const page = await open(await create());
+// A wire that can be cut: every connection through it ends, and for a while
+// no new one is made.
 
-  await ask(page, slow(80));
+async function wire() {
+  const { port } = new URL(base);
+  const sockets = new Set();
+  let cut = false;
+
+  const server = createServer((client) => {
+    if (cut) {
+      client.destroy();
+      return;
+    }
+
+    const upstream = connect(Number(port), "127.0.0.1");
+
+    for (const [from, to] of [[client, upstream], [upstream, client]]) {
+      sockets.add(from);
+      from.pipe(to);
+      from.on("error", () => {});
+      from.on("close", () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+    }
+  });
+
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+
+    cut() {
+      cut = true;
+      sockets.forEach((socket) => socket.destroy());
+    },
+
+    mend() {
+      cut = false;
+    },
+
+    close() {
+      this.cut();
+      server.close();
+    },
+  };
+}
+
+await part("lost connection", ["events"], async () => {
+  const line = await wire();
+  const page = watch(await context.newPage(), line.url);
+
+  await page.goto(`${line.url}/#${await create()}`);
+  await page.waitForFunction(() =>
+    /Ready/.test(document.getElementById("connection-text").textContent));
+  await ask(page, slow(60));
   await page.waitForFunction(() =>
     /w10/.test(document.querySelector(".message")?.textContent));
-  await context.setOffline(true);
-
-  // what is open stays open, so it is cut by hand
-  const cdp = await context.newCDPSession(page);
-
-  await cdp.send("Network.enable");
-  await cdp.send("Network.emulateNetworkConditions", {
-    offline: true, latency: 0, downloadThroughput: 0, uploadThroughput: 0,
-  });
+  line.cut();
   await page.waitForFunction(() =>
-    /Resuming/.test(document.getElementById("connection").textContent), null,
-    { timeout: 5000 }).then(
-    () => ok(true, "lost connection: shown"),
-    () => say("skip - lost connection: Chromium keeps it open"));
-  await cdp.send("Network.emulateNetworkConditions", {
-    offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1,
-  });
-  await context.setOffline(false);
+    /Resuming/.test(document.getElementById("connection").textContent) &&
+    /connection was lost/.test(document.getElementById("notice").textContent));
+  ok(await page.isVisible("#stop"), "lost connection: shown");
+  await sleep(500);
+  line.mend();
   await ended(page);
-  ok((await answer(page)) === whole(80),
+  ok((await answer(page)) === whole(60),
     "lost connection: nothing lost, nothing twice", await answer(page));
-  problems.splice(0, Infinity, ...problems.filter(
-    (text) => !/ERR_INTERNET_DISCONNECTED/.test(text)));
+
+  // and when nothing runs
+
+  line.cut();
+  await page.waitForFunction(() =>
+    /Resuming/.test(document.getElementById("connection").textContent));
+  line.mend();
+  await page.waitForFunction(() =>
+    /Ready/.test(document.getElementById("connection").textContent));
+  ok(true, "lost connection: ready again");
+  await page.close();
+  line.close();
+
+  const refused = /ERR_(CONNECTION|EMPTY|INCOMPLETE|NETWORK|SOCKET)\w+/;
+
+  problems.splice(0, Infinity,
+    ...problems.filter((text) => !refused.test(text)));
 });
 
 await part("two tabs", ["events", "messages"], async () => {
@@ -639,7 +714,7 @@ await part("two tabs", ["events", "messages"], async () => {
   ok((await first.locator(".user").count()) === 2, "two tabs: both prompts");
 });
 
-await part("sessions", ["sessions"], async () => {
+await part("sessions", ["sessions", "messages"], async () => {
   const page = await open();
 
   ok(await page.isVisible(".empty-state"), "sessions: a beginning");
@@ -773,7 +848,8 @@ async function tasks(page, name, body) {
   const drawn = traceEvents.find(
     (e) => e.name === "FunctionCall" && /app\.js/.test(e.args?.data?.url));
   const all = traceEvents.filter(
-    (e) => e.name === "RunTask" && e.tid === drawn?.tid && e.pid === drawn.pid);
+    (e) => e.name === "RunTask" && e.dur && e.tdur &&
+      e.tid === drawn?.tid && e.pid === drawn.pid);
   const used = Math.round(Math.max(0, ...all.map((e) => e.tdur)) / 1000);
   const passed = Math.round(Math.max(0, ...all.map((e) => e.dur)) / 1000);
 
@@ -783,7 +859,8 @@ async function tasks(page, name, body) {
 }
 
 await part("5,000 packets", [], async () => {
-  const page = await open(await create());
+  const id = await create();
+  const page = await open(id);
   const text = Array.from({ length: 5200 }, (_, i) =>
     i % 40 === 39 ? "end.\n\n" : i % 97 === 0 ? "**bold** " : `word${i} `);
 
@@ -799,6 +876,21 @@ await part("5,000 packets", [], async () => {
   });
   ok((await count(page, ".message p")) === 131, "5,000 packets: complete",
     await count(page, ".message p"));
+
+  // the journal does not hold all of them: what comes is a reset stream
+
+  if (routes.events && routes.messages) {
+    const types = await told(id);
+    const before = await answer(page);
+
+    ok(types[0] === "stream_reset", "5,000 packets: the stream is reset",
+      types.slice(0, 5));
+    await page.reload();
+    await page.waitForSelector(".end");
+    await page.waitForFunction(() => [...document.querySelectorAll(
+      ".message p")].at(-1)?.textContent === "It is finished.");
+    ok((await answer(page)) === before, "5,000 packets: the same again");
+  }
 });
 
 await part("200 kB", [], async () => {
@@ -821,11 +913,90 @@ await part("200 kB", [], async () => {
     "200 kB: the code", (await page.textContent(".message pre")).length);
 });
 
+// ---- the client alone, without a browser
+
+await part("client in Node", ["sessions", "events", "messages"], async () => {
+  const { createClient, initialState, reduce, reduceHistory } =
+    await import("../client/agentstream.js");
+  const client = createClient({ base: `${base}/sessions` });
+  const { id } = await client.createSession({ title: "Node" });
+  const state = initialState();
+  const key = { client_request_id: "once-only" };
+  const abort = new AbortController();
+
+  try {
+    for await (const packet of client.sendMessage(id, slow(40), {
+      ...key, signal: abort.signal })) {
+      reduce(state, packet);
+
+      if (state.items.length > 0 && /w5/.test(state.items[0].text)) {
+        abort.abort();
+      }
+    }
+  } catch (error) {
+    ok(error.name === "AbortError", "client in Node: aborted", error.stack);
+  }
+
+  const { lastEventId } = state;
+
+  ok(/:\d+$/.test(lastEventId), "client in Node: an id", lastEventId);
+
+  for await (const packet of client.attach(id, { lastEventId })) {
+    reduce(state, packet);
+  }
+
+  const text = (s) => s.items.filter((item) => item.type === "message")
+    .map((item) => item.text).join("");
+
+  ok(text(state) === whole(40), "client in Node: resumed", text(state));
+  ok(state.end.stopReason === "end_turn", "client in Node: ended");
+
+  const again = initialState();
+
+  for await (const packet of client.sendMessage(id, slow(40), key)) {
+    reduce(again, packet);
+  }
+
+  ok(again.turn.turnId === state.turn.turnId && text(again) === whole(40),
+    "client in Node: a repeated send is the same turn");
+
+  const past = reduceHistory(initialState(), await client.messages(id));
+
+  ok(text(past) === whole(40) && past.items[0].type === "user",
+    "client in Node: the history", JSON.stringify(past.items));
+
+  const turn = await client.turn(id);
+
+  ok(turn.turnId === state.turn.turnId && turn.running === false,
+    "client in Node: the turn", JSON.stringify(turn));
+  ok((await client.interrupt(id)).interrupted === false,
+    "client in Node: nothing to interrupt");
+
+  for (const call of [
+    () => client.answerQuestion(id, "que_000000000000aaaaaaaaaaaaaa", [["x"]]),
+    () => client.answerPermission(id, "per_000000000000aaaaaaaaaaaaaa", "once"),
+    () => client.getSession("ses_000000000000aaaaaaaaaaaaaa"),
+  ]) {
+    const error = await call().catch((e) => e);
+
+    ok(error.status === 404 && error.packet?.type === "error",
+      "client in Node: 404 with its packet", error.stack);
+  }
+
+  ok((await client.listSessions()).some((each) => each.id === id),
+    "client in Node: listed");
+  await client.deleteSession(id);
+  ok((await client.getSession(id).catch((e) => e)).status === 404,
+    "client in Node: deleted");
+});
+
 // ---- pictures
 
 const scene = (file) => order(
   "The date parser rejects ISO weeks. Can you find out why and fix it?",
+  "!pace 90",
   '!think "The parser is probably in the workspace. I will look at the files and the tests first, then change as little as possible."',
+  "!pace 0",
   '!say "I will look at the code first, then fix it."',
   '!call todowrite {"todos":[{"content":"Find the parser","status":"completed","priority":"high"},{"content":"Accept ISO weeks","status":"in_progress","priority":"high"},{"content":"Run the tests","status":"pending","priority":"medium"}]}',
   "!next",
@@ -850,6 +1021,19 @@ await part("pictures", [], async () => {
 
   writeFileSync(file, source);
 
+  // a list of sessions as people have them
+
+  if (routes.sessions) {
+    for (const { id } of await (await fetch(`${base}/sessions`)).json()) {
+      await fetch(`${base}/sessions/${id}`, { method: "DELETE" });
+    }
+
+    for (const title of ["Release notes for 2.4", "Slow start of the worker",
+      "Rename the billing module", "Why does the login test flake?"]) {
+      await create({ title });
+    }
+  }
+
   const page = await open(await create({ title: "ISO weeks in the date parser" }));
 
   await ask(page, scene(file));
@@ -864,33 +1048,38 @@ await part("pictures", [], async () => {
   const edit = page.locator(".tool", { hasText: "Edit" });
 
   await edit.locator("summary").click();
-  await page.setViewportSize({ width: 1200, height: 1040 });
-  await page.evaluate(() => document.activeElement.blur());
+  await edit.locator(".diff").waitFor();
+  await page.locator(".tool", { hasText: "Plan" }).evaluate((e) => e.remove());
+  await page.click("#plan summary");
 
-  const shoot = async (name) => {
-    await page.evaluate(() => {
+  const shoot = async (name, width, height, colorScheme, top) => {
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme });
+    await page.evaluate((up) => {
       const scroller = document.getElementById("scroller");
 
-      scroller.scrollTop = scroller.scrollHeight;
-    });
-    await sleep(400);
+      document.activeElement.blur();
+      scroller.scrollTop = up ? 0 : scroller.scrollHeight;
+      document.getElementById("jump").hidden = true;
+    }, top);
+    await sleep(500);
+    await page.evaluate(() => document.getElementById("jump").hidden = true);
     await page.screenshot({ path: join(PICTURES, `console-${name}.png`) });
   };
 
-  await page.emulateMedia({ colorScheme: "light" });
-  await shoot("light");
-  await page.emulateMedia({ colorScheme: "dark" });
-  await shoot("dark");
-  await page.setViewportSize({ width: 390, height: 844 });
-  await page.emulateMedia({ colorScheme: "light" });
-  await shoot("phone");
+  await shoot("light", 1280, 900, "light", true);
+  await page.click("#plan summary");
+  await page.check('.question input[value="All of it"]');
+  await shoot("dark", 1280, 900, "dark", false);
+  await shoot("phone", 390, 844, "light", false);
 
   const wide = await page.evaluate(() =>
     document.documentElement.scrollWidth > innerWidth);
 
   ok(!wide, "pictures: nothing is wider than a phone");
   await page.click("#menu");
-  ok(await page.isVisible("#new"), "pictures: the drawer opens");
+  await page.waitForSelector("#new:visible");
+  ok(true, "pictures: the drawer opens");
   await sleep(400);
   await page.screenshot({ path: join(PICTURES, "console-drawer.png") });
   await page.keyboard.press("Escape");

@@ -642,6 +642,12 @@ static void
 test_turns(void)
 {
     begin_bare();
+    assistant("msg_a", TURN, 1001, "");
+    text("prt_1", "msg_a", "Hi", 1);
+    tap_ok(state()->user_seen, "an answer to our message is as good as it");
+    finish("agent_message msg_a 'Hi'\nend end_turn", "and is ours");
+
+    begin_bare();
     assistant("msg_o", "msg_old", 900, "");
     text("prt_o", "msg_o", "old", 0);
     event(ROOT, "session.error", "'error':{'name':'MessageAbortedError'}");
@@ -879,6 +885,7 @@ test_throttle(void)
     tap_is((ngx_msec_int_t) next, -1, "back to what was sent: nothing waits");
 
     output(6, 1600);
+    output(6, 1600);
     tool("prt_1", "call_1", "'status':'completed','input':{},'output':'all'");
     ngx_http_agentstream_translate_time(f.tr, (u_char *) TIMESTAMP, 9000);
     (void) ngx_http_agentstream_translate_flush(f.tr, &next);
@@ -886,6 +893,15 @@ test_throttle(void)
            "a terminal state is not delayed, and nothing follows it");
 
     finish("end end_turn", "end");
+
+    f.conf.tool_throttle = 200;
+
+    begin();
+    output(1, 1000);
+    output(2, 1001);
+    expect("start call_1 bash\nin_progress call_1 bash 'x001000'",
+           "what still waits at the end");
+    finish("end end_turn", "is let go");
 }
 
 
@@ -1043,12 +1059,53 @@ test_ends(void)
     finish("end max_tokens", "a message removed is not the last one");
 
     begin();
+    event(ROOT, "session.error", "'error':{'name':"
+          "'MessageOutputLengthError'}");
+    finish("end max_tokens", "output length");
+
+    begin();
+    event(ROOT, "session.error", "'error':'of another form'");
+    event(ROOT, "session.compacted", "'x':1");
+    (void) ngx_http_agentstream_translate_heartbeat(f.tr, 61000, 60000);
+    expect("compaction '-'\nheartbeat", "nothing known to tell of");
+    finish("end end_turn", "an error that says nothing is none");
+
+    begin();
     f.full = 1;
     text("prt_1", "msg_a", "", 0);
     tap_is(ngx_http_agentstream_translate_finish(f.tr, 0), NGX_ERROR,
            "no room for the end");
     f.full = 0;
     finish("end end_turn", "then another try");
+}
+
+
+/* without a word for "void", the text is still said as it is stored */
+
+static void
+test_core(void)
+{
+    f.conf.core = 1;
+
+    begin();
+    text("prt_1", "msg_a", "", 0);
+    delta("prt_1", "msg_a", "one");
+    part("prt_2", "msg_a", "'type':'reasoning','text':'Hm','time':"
+         "{'start':1,'end':2}");
+    text("prt_1", "msg_a", "two", 1);
+    event(ROOT, "question.asked", "'id':'que_1','questions':[]");
+    event(ROOT, "todo.updated", "'todos':[]");
+    event(ROOT, "session.status", "'status':{'type':'retry','attempt':1}");
+    event(CHILD, "session.created", "'info':{'parentID':'" ROOT "'}");
+    event(CHILD, "message.updated", "'info':{'id':'msg_k','role':"
+          "'assistant','time':{'created':1005}}");
+    event(CHILD, "message.part.updated", "'part':{'id':'prt_6',"
+          "'messageID':'msg_k','type':'text','text':'hidden'}");
+    expect("agent_message - 'one'\nagent_message - 'two'", "core");
+    tap_is(f.waiting, 1, "a question waits, said or not");
+    tap_is(cJSON_GetArraySize(f.children), 1, "and a subagent is followed");
+
+    finish("end end_turn", "end");
 }
 
 
@@ -1207,6 +1264,7 @@ main(void)
     test_budget();
     test_asks();
     test_ends();
+    test_core();
     test_history();
     test_confusion();
 

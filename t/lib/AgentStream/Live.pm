@@ -4,7 +4,7 @@ package AgentStream::Live;
 # it runs, and the properties that hold for every one of them:
 #
 #     play($t, { name => 'abort', orders => ['!hang'],
-#                on => { turn_started => sub { my ($packet, $case) = @_; … } },
+#                on => { turn_started => sub { my ($packet, $case) = @_ } },
 #                ends => 'cancelled' }, …);
 #
 # Text, thoughts and calls equal what OpenCode stored, in the session and in
@@ -42,8 +42,8 @@ sub ask_opencode {
 
 # name; orders, or body for the whole of it; session, location, directory;
 # on => {type => sub}; ends => stop reason, or error message, as a pattern;
-# has => [types]; seconds it may take, or after {acted}; unstored: OpenCode's state is no measure;
-# core: agentstream_packets core
+# has => [types]; seconds it may take, or those after {acted}; core: as in
+# agentstream_packets; unstored: OpenCode's state is no measure
 
 sub play {
     my ($t, @cases) = @_;

@@ -1,0 +1,42 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_ZONE_INT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_ZONE_INT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_zone.h"
+
+
+/*
+ * Layer 1, private to the zone: its trees and memory (zone), workers
+ * (zone_slot), senders that wait (zone_queue), what waits for an answer
+ * (zone_ask).
+ */
+
+
+ngx_int_t ngx_http_agentstream_zone_open_slots(
+    ngx_http_agentstream_zone_t *zone, ngx_uint_t n, ngx_log_t *log);
+
+ngx_http_agentstream_session_t *ngx_http_agentstream_zone_session_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+/* it is forgotten when it has neither turns nor senders */
+void ngx_http_agentstream_zone_release_locked(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_session_t *session);
+
+/* the turn that the request id has started in the session, or NULL */
+ngx_http_agentstream_node_t *ngx_http_agentstream_zone_started_locked(
+    ngx_http_agentstream_session_t *session, ngx_str_t *request_id);
+/* whether somebody waits in the queue before the ticket, or without one */
+ngx_uint_t ngx_http_agentstream_zone_behind_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
+    ngx_http_agentstream_ticket_t *ticket);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_ZONE_INT_H_INCLUDED_ */

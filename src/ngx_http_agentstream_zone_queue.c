@@ -1,0 +1,118 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 1: one turn at a time.  Who has started a turn before, and who waits
+ * for one in which order, across all workers; a ticket whose worker is dead
+ * counts no more.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_zone_int.h"
+
+
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_started_locked(
+    ngx_http_agentstream_session_t *session, ngx_str_t *request_id)
+{
+    ngx_queue_t                  *q;
+    ngx_http_agentstream_node_t  *node;
+
+    if (request_id->len == 0) {
+        return NULL;
+    }
+
+    for (q = ngx_queue_head(&session->turns);
+         q != ngx_queue_sentinel(&session->turns);
+         q = ngx_queue_next(q))
+    {
+        node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
+
+        if (node->request_id_len == request_id->len
+            && ngx_memcmp(node->request_id, request_id->data, request_id->len)
+               == 0)
+        {
+            return node;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* whether somebody waits in the queue before the ticket, or without one */
+
+ngx_uint_t
+ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_session_t *session,
+    ngx_http_agentstream_ticket_t *ticket)
+{
+    ngx_queue_t                    *q;
+    ngx_http_agentstream_ticket_t  *first;
+
+    while (!ngx_queue_empty(&session->tickets)) {
+        q = ngx_queue_head(&session->tickets);
+        first = ngx_queue_data(q, ngx_http_agentstream_ticket_t, queue);
+
+        if (!ngx_http_agentstream_zone_dead_locked(zone, first->owner,
+                                                   first->generation))
+        {
+            return first != ticket;
+        }
+
+        ngx_queue_remove(q);
+        ngx_slab_free_locked(zone->shpool, first);
+    }
+
+    return 0;
+}
+
+
+ngx_http_agentstream_ticket_t *
+ngx_http_agentstream_zone_queue_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key)
+{
+    ngx_http_agentstream_ticket_t   *ticket;
+    ngx_http_agentstream_session_t  *session;
+
+    ticket = ngx_http_agentstream_zone_alloc_locked(zone,
+                                       sizeof(ngx_http_agentstream_ticket_t));
+    if (ticket == NULL) {
+        return NULL;
+    }
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    if (session == NULL) {
+        ngx_slab_free_locked(zone->shpool, ticket);
+        return NULL;
+    }
+
+    ticket->session = session;
+    ticket->owner = zone->slot;
+    ticket->generation = zone->generation;
+
+    ngx_queue_insert_tail(&session->tickets, &ticket->queue);
+
+    return ticket;
+}
+
+
+void
+ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_ticket_t *ticket)
+{
+    ngx_http_agentstream_session_t  *session;
+
+    session = ticket->session;
+
+    ngx_queue_remove(&ticket->queue);
+    ngx_slab_free_locked(zone->shpool, ticket);
+
+    ngx_http_agentstream_zone_release_locked(zone, session);
+}
