@@ -13,7 +13,7 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 
 my $t = AgentStream->new(timeout => 90, workers => 3);
-my $long = 'text:2000:8:10';
+my $long = 'text:20000:8:10';
 
 nothing();
 before_the_prompt();

@@ -190,7 +190,9 @@ sub start_nginx {
 
     wait_for(sub { $self->workers() == $self->{workers} })
         or die "nginx has no workers\n";
-    $self->{active} = $self->active();
+
+    # the connection that found it listening may not be gone yet
+    wait_for(sub { ($self->{active} = $self->active()) == 1 }, 5);
 
     return $self;
 }
