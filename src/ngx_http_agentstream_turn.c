@@ -205,6 +205,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     }
 
     ngx_queue_init(&turn->lookups);
+    ngx_queue_init(&turn->held_events);
     ngx_queue_init(&turn->asks);
 
     turn->waiter.handler = ngx_http_agentstream_turn_interrupt_handler;
@@ -561,6 +562,7 @@ ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
     }
 
     ngx_http_agentstream_turn_close_lookups(turn);
+    ngx_http_agentstream_turn_forget_held(turn);
     ngx_http_agentstream_turn_ask_close(turn);
 
     if (turn->timer.timer_set) {

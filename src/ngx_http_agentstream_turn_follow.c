@@ -27,10 +27,17 @@
 #define NGX_HTTP_AGENTSTREAM_TURN_POLL    1000
 #define NGX_HTTP_AGENTSTREAM_TURN_POLLS   10000
 
+/* events kept while OpenCode is asked for those that were missed */
+#define NGX_HTTP_AGENTSTREAM_TURN_HELD    (1024 * 1024)
+
 /* answers in a row that make no sense, before the turn is given up */
 #define NGX_HTTP_AGENTSTREAM_TURN_TRIES   5
 
 
+static void ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_turn_replay(
+    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status);
 
@@ -50,11 +57,104 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
 
     turn->heard_at = ngx_current_msec;
 
+    if (turn->lost && turn->reconcile.call) {
+        /* what was missed comes before what comes now */
+        ngx_http_agentstream_turn_hold(turn, ev);
+        return;
+    }
+
     ngx_http_agentstream_turn_clock(turn);
 
     rc = ngx_http_agentstream_translate_event(turn->translate, ev);
 
     ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+static void
+ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_event_t *ev)
+{
+    ngx_str_t                     raw;
+    ngx_http_agentstream_held_t  *held;
+
+    raw = ngx_http_agentstream_json_raw(ev->json, 0);
+
+    held = NULL;
+
+    if (raw.len <= NGX_HTTP_AGENTSTREAM_TURN_HELD - turn->held_size) {
+        held = ngx_alloc(sizeof(ngx_http_agentstream_held_t) + raw.len,
+                         ngx_cycle->log);
+    }
+
+    if (held == NULL) {
+        /* asked for again, like all that is lost */
+        ngx_http_agentstream_turn_forget_held(turn);
+        turn->missed = 1;
+        return;
+    }
+
+    held->len = raw.len;
+    ngx_memcpy(held->data, raw.data, raw.len);
+
+    ngx_queue_insert_tail(&turn->held_events, &held->queue);
+    turn->held_size += raw.len;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t                      rc;
+    ngx_str_t                      data;
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_held_t   *held;
+    ngx_http_agentstream_json_t    json;
+    ngx_http_agentstream_event_t   ev;
+
+    rc = NGX_OK;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    ngx_http_agentstream_turn_clock(turn);
+
+    while (rc == NGX_OK && !ngx_queue_empty(&turn->held_events)) {
+        q = ngx_queue_head(&turn->held_events);
+        ngx_queue_remove(q);
+
+        held = ngx_queue_data(q, ngx_http_agentstream_held_t, queue);
+
+        data.data = held->data;
+        data.len = held->len;
+
+        if (ngx_http_agentstream_opencode_parse(&data, &json, &ev) == NGX_OK) {
+            rc = ngx_http_agentstream_translate_event(turn->translate, &ev);
+        }
+
+        ngx_free(held);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+    ngx_http_agentstream_turn_forget_held(turn);
+
+    return rc;
+}
+
+
+void
+ngx_http_agentstream_turn_forget_held(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_queue_t                  *q;
+    ngx_http_agentstream_held_t  *held;
+
+    while (!ngx_queue_empty(&turn->held_events)) {
+        q = ngx_queue_head(&turn->held_events);
+        ngx_queue_remove(q);
+
+        held = ngx_queue_data(q, ngx_http_agentstream_held_t, queue);
+        ngx_free(held);
+    }
+
+    turn->held_size = 0;
 }
 
 
@@ -67,6 +167,7 @@ ngx_http_agentstream_turn_skipped(void *data)
         ngx_http_agentstream_translate_gap(turn->translate);
 
         turn->lost = 1;
+        turn->missed = 0;
         turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
         ngx_http_agentstream_turn_schedule(turn);
     }
@@ -208,14 +309,23 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
+    if (ngx_http_agentstream_turn_replay(turn) != NGX_OK) {
+        ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
+        return;
+    }
+
     if (status != NGX_HTTP_OK) {
         ngx_http_agentstream_turn_again(turn, status);
         return;
     }
 
-    state = ngx_http_agentstream_translate_state(turn->translate);
-
     turn->lost = turn->broken;
+
+    if (turn->missed) {
+        ngx_http_agentstream_turn_skipped(turn);
+    }
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
 
     if (busy) {
         turn->tries = 0;
@@ -230,7 +340,12 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         }
 
         ngx_http_agentstream_turn_interrupt_check(turn, 1);
-        ngx_http_agentstream_turn_schedule(turn);
+
+        if (turn->phase == ngx_http_agentstream_turn_running) {
+            /* it may have become idle meanwhile */
+            ngx_http_agentstream_turn_judge(turn, NGX_OK);
+        }
+
         return;
     }
 

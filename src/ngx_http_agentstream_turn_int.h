@@ -68,6 +68,9 @@ typedef struct {
     ngx_http_agentstream_call_t         *interrupt;    /* abort in flight, or
                                                           NULL */
 
+    ngx_queue_t                          held_events;
+    size_t                               held_size;
+
     ngx_event_t                          timer;
     ngx_event_t                          wake;
     uint64_t                             watchers[
@@ -97,6 +100,7 @@ typedef struct {
     unsigned                             lost:1;       /* events were missed
                                                           and not yet made up
                                                           for */
+    unsigned                             missed:1;     /* more of them */
     unsigned                             adopted:1;    /* from a dead worker */
     unsigned                             announce:1;   /* it began */
     unsigned                             settling:1;   /* idle was said */
@@ -104,6 +108,15 @@ typedef struct {
     unsigned                             held:1;       /* ends when the abort
                                                           is answered */
 } ngx_http_agentstream_turn_t;
+
+
+/* an event that waits for what was missed before it */
+
+typedef struct {
+    ngx_queue_t                          queue;
+    size_t                               len;
+    u_char                               data[1];
+} ngx_http_agentstream_held_t;
 
 
 /* what a worker keeps of them all */
@@ -144,6 +157,7 @@ void ngx_http_agentstream_turn_event(void *data,
     ngx_http_agentstream_event_t *ev);
 void ngx_http_agentstream_turn_skipped(void *data);
 void ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status);
+void ngx_http_agentstream_turn_forget_held(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn,
     ngx_int_t rc);
 void ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn);
