@@ -28,7 +28,7 @@ $t->{port_second} = $t->start_server('fake2', qr/^listening (\d+)$/m, 'node',
                                      "$FindBin::Bin/lib/opencode.mjs");
 $t->start_nginx();
 
-like($t->{conf}, qr/agentstream_route \$tenant;.*\$agentstream_route/s,
+like($t->{conf}, qr{agentstream_route \$tenant;.*\$agentstream_route}s,
      'the server is chosen by the route');
 
 is(as('carol', 'GET', '/sessions')->status(), 401, 'no server, no service');
