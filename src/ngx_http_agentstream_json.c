@@ -397,6 +397,14 @@ ngx_http_agentstream_json_get(ngx_http_agentstream_json_t *json,
 
     for (i = object + 1; i < tokens[object].next; i = tokens[i + 1].next) {
 
+        /* most names differ in length already */
+
+        if (tokens[i].end - tokens[i].start - 2 != len
+            && !(tokens[i].type & NGX_HTTP_AGENTSTREAM_JSON_ESCAPED))
+        {
+            continue;
+        }
+
         if (ngx_http_agentstream_json_equal(json, i, name, len)) {
             found = i + 1;
         }

@@ -473,8 +473,9 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
 {
     ngx_http_agentstream_rebuild_t *rb = ctx;
 
-    size_t   used, want;
-    u_char  *p;
+    size_t     used, want;
+    u_char    *p;
+    uint64_t   seq;
 
     if (rb->reset) {
         /* the first packets of all tell what this is */
@@ -513,9 +514,12 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
         rb->end = p + want;
     }
 
-    return ngx_http_agentstream_sse_head(rb->last, &rb->args.turn,
-                                 rb->over ? NGX_HTTP_AGENTSTREAM_REBUILD_LAST
-                                          : 0);
+    /* having the last packet, a client has them all */
+
+    seq = (rb->over && rb->args.turn.len) ? NGX_HTTP_AGENTSTREAM_REBUILD_LAST
+                                          : 0;
+
+    return ngx_http_agentstream_sse_head(rb->last, &rb->args.turn, seq);
 }
 
 

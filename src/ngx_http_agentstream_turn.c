@@ -204,6 +204,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
         goto failed;
     }
 
+    ngx_queue_init(&turn->queue);
     ngx_queue_init(&turn->lookups);
     ngx_queue_init(&turn->held_events);
     ngx_queue_init(&turn->asks);
@@ -250,6 +251,7 @@ ngx_int_t
 ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_loc_conf_t        *conf;
+    ngx_http_agentstream_translate_t       *tr;
     ngx_http_agentstream_translate_conf_t   tcf;
 
     conf = turn->conf;
@@ -260,13 +262,28 @@ ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
 
-    turn->translate = ngx_http_agentstream_translate_create(turn->pool, &tcf,
+    if (turn->adopted) {
+        /* contract 2: as the location that started it has set them */
+        tcf.acp_kinds = (turn->node->tool_kinds
+                         == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+        tcf.core = (turn->node->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    }
+
+    tr = ngx_http_agentstream_translate_create(turn->pool, &tcf,
                                               &ngx_http_agentstream_turn_sink,
                                               turn, &turn->session, &turn->id);
+    if (tr == NULL) {
+        return NGX_ERROR;
+    }
 
-    turn->reconcile.translate = turn->translate;
+    if (turn->translate) {
+        ngx_http_agentstream_translate_destroy(turn->translate);
+    }
 
-    return turn->translate ? NGX_OK : NGX_ERROR;
+    turn->translate = tr;
+    turn->reconcile.translate = tr;
+
+    return NGX_OK;
 }
 
 
@@ -305,6 +322,8 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
 
     if (rc == NGX_OK) {
         node->seen_at = ngx_current_msec;
+        node->packets = turn->conf->packets;
+        node->tool_kinds = turn->conf->tool_kinds;
         turn->node = node;
 
     } else if (rc != NGX_ERROR && node) {

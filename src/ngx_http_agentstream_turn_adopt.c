@@ -25,6 +25,8 @@
 static void ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
     ngx_str_t *id);
+static ngx_int_t ngx_http_agentstream_turn_settings(
+    ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_renew(
     ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_restore(void *data, uint64_t seq,
@@ -66,17 +68,19 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
     turn->adopted = 1;
     turn->started = (turn->node->journal.last_seq != 0);
 
+    rc = ngx_http_agentstream_turn_settings(turn);
+
     ngx_http_agentstream_turn_clock(turn);
 
-    rc = NGX_DECLINED;
-
-    if (turn->node->journal.first_seq == 1) {
+    if (rc == NGX_OK && turn->node->journal.first_seq == 1) {
         rc = ngx_http_agentstream_journal_walk(turn->node,
                                             ngx_http_agentstream_turn_restore,
                                             turn);
     }
 
-    if (rc != NGX_OK && turn->started) {
+    if (turn->started
+        && (rc != NGX_OK || turn->node->journal.first_seq != 1))
+    {
         /* what was sent is not known in full any more: all of it again */
 
         rc = ngx_http_agentstream_turn_renew(turn);
@@ -91,6 +95,21 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_turn_begin(turn);
 
     return NGX_OK;
+}
+
+
+/* the translator was made before it was known whose turn it is */
+
+static ngx_int_t
+ngx_http_agentstream_turn_settings(ngx_http_agentstream_turn_t *turn)
+{
+    if (turn->node->packets == turn->conf->packets
+        && turn->node->tool_kinds == turn->conf->tool_kinds)
+    {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_turn_translator(turn);
 }
 
 
@@ -146,8 +165,6 @@ ngx_http_agentstream_turn_restore(void *data, uint64_t seq, ngx_str_t *packet,
 static ngx_int_t
 ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_http_agentstream_translate_destroy(turn->translate);
-
     turn->sessions.nelts = 1;
     turn->routes.nelts = 1;
 

@@ -98,6 +98,9 @@ typedef struct {
     uint32_t                             status;   /* HTTP status of a turn that
                                                       failed before it started,
                                                       or 0 */
+    uint32_t                             packets;  /* settings of the location
+                                                      that started it, also */
+    uint32_t                             tool_kinds;   /* for a successor */
     ngx_uint_t                           owner;    /* slot */
     ngx_uint_t                           generation;
     time_t                               ended;    /* or orphaned, or 0 */

@@ -72,7 +72,9 @@ my $t = AgentStream->new(attach(timeout => 120, server => '
         }
         location = /_record {
             proxy_pass http://127.0.0.1:%%port_opencode%%;
-        }', http => 'log_format args escape=none $args;', globals => 'worker_shutdown_timeout 1s;'));
+        }',
+    http => 'log_format args escape=none $args;',
+    globals => 'worker_shutdown_timeout 1s;'));
 
 open my $fh, '>', "$t->{dir}/page.html" or die "page: $!\n";
 print $fh $PAGE;

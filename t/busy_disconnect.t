@@ -82,8 +82,9 @@ is(aborts($s), 0, 'abort: nothing aborted');
 # when the last of several leaves
 
 $s = $t->session();
-my @c = (sent('abort', $s, $workers[0], 'text:50:24:60'),
-         map { on_worker($t, $_, events_of($s)) } @workers, @workers);
+my @c = (sent('abort', $s, $workers[0], 'text:80:24:60'));
+hear($t, $c[0], 1);
+push @c, map { on_worker($t, $_, events_of($s)) } @workers, @workers;
 hear($t, $_, 2) for @c;
 
 for (0 .. 3) {

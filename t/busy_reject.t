@@ -84,7 +84,8 @@ ok($t->wait([my $tail = events($t, $s, ($first->packets())[-1]{id})]),
    'it ends');
 my @next = map { my $c = on_worker($t, $_, send_to($s, 'text:3:24:0'));
                  $t->wait([$c]); $c } @workers;
-is(join(' ', map { $_->status() } @next), '200 200', 'then the session is free');
+is(join(' ', map { $_->status() } @next), '200 200',
+   'then the session is free');
 
 # a turn that failed, in each of its phases, leaves the session free
 

@@ -37,6 +37,7 @@ for (@cut) {
 
 # a reader that stays, of one of them, from the first packet on
 
+hear($t, $cut[-1]{first}, 1);
 my $stays = events($t, $cut[-1]{session});
 
 cut($_->{first}, $_) for @cut;
@@ -76,6 +77,7 @@ is($cut[-1]{second}->status(), 204, 'nothing after the last packet');
 
 my $s = $t->session();
 my $sender = $t->send_message($s, $ORDER);
+hear($t, $sender, 1);
 my @readers = map { { k => $_, session => $s, how => 'header',
                       first => events($t, $s) } } 1 .. $N - 1;
 

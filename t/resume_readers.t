@@ -17,7 +17,8 @@ use AgentStream::Process qw(slurp);
 
 my $SECONDS = 5;
 
-# small buffers in the kernel: 2M of packets do not fit
+# small buffers in the kernel: 2M of packets do not fit, and three such readers
+# in each worker would be 6M there
 
 my $t = AgentStream->new(attach(timeout => 90, listen => 'sndbuf=32k'));
 my @workers = $t->workers();
@@ -57,7 +58,7 @@ for (@queues) {
 cmp_ok(scalar @queues, '>', 4, 'looked often enough');
 cmp_ok($longest, '<', 10, 'the hub\'s receive queue does not stay filled');
 my ($most) = sort { $b <=> $a } @rss;
-cmp_ok($most, '<', 1024, 'no memory for those who lag');
+check_memory($most, 'no memory for those who lag');
 note("most $most kB more, longest time with bytes waiting $longest of "
      . @queues);
 
@@ -80,23 +81,32 @@ is(scalar(grep { ($_->ended() // '') eq 'clean' } @readers, @stopped), 19,
 # and it comes back when they are gone
 
 my ($now) = sort { $b <=> $a } map { rss($_) - $before{$_} } @workers;
-cmp_ok($now, '<', 1024, 'no memory left behind');
+check_memory($now, 'no memory left behind');
 
 # a reader that never comes back is let go: send_timeout
 
 change_conf($t, [qr/agentstream \/opencode\/;/,
                  "agentstream /opencode/;\n send_timeout 1s;"]);
-$t->reload();
-my $dead = AgentStream::Client->curl(
-    "http://127.0.0.1:$t->{port_pid}/sessions/$s/events");
-hear($t, $dead, 1);
-$dead->{process}->signal('STOP');
+my @old = $t->reload();
+wait_for(sub { !grep { kill 0, $_ } @old });
+my $dead = $t->open(events_of($s), port => $t->{port_pid});
 ok(wait_for(sub { $t->log_text() =~ /client timed out/ }, 10),
    'a reader that reads nothing is let go');
-$dead->{process}->signal('CONT');
 $dead->close();
 
 $t->done();
+
+
+# a sanitized worker keeps what it frees
+
+sub check_memory {
+    my ($kilobytes, $name) = @_;
+
+    SKIP: {
+        skip $name, 1 if $ENV{AGENTSTREAM_ASAN};
+        cmp_ok($kilobytes, '<', 3072, $name);
+    }
+}
 
 
 # bytes that OpenCode sent and nginx has not read, of all its connections

@@ -63,6 +63,9 @@ for (1 .. 150) {
     watch(0.1);
 }
 
+my $end = time() + scaled(3);
+watch(0.1) while time() < $end && grep { !$gone{$_} } keys %born;
+
 is(scalar(grep { !$_->finished() } @open), 0, 'all come to an end');
 is(scalar(grep { $_->status() != 200 } @open), 0, 'all with 200');
 
@@ -98,10 +101,7 @@ for my $turn (@turns) {
     $last{$pid} = $at if ($last{$pid} // 0) < $at;
 }
 
-my $end = time() + 3;
-watch(0.1) while time() < $end && grep { !$gone{$_} } keys %born;
-
-my @late = grep { !$gone{$_} || $gone{$_} - $last{$_} > 2 }
+my @late = grep { !$gone{$_} || $gone{$_} - $last{$_} > scaled(2) }
            sort keys %born;
 
 ok(!@late, 'old workers are gone within 2 s of their last turn')

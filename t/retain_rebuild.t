@@ -15,7 +15,8 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 
-my $t = AgentStream->new(attach(timeout => 90, listen => 'sndbuf=16k', server => '
+my $t = AgentStream->new(attach(timeout => 90, listen => 'sndbuf=16k',
+    server => '
         location /small {
             agentstream /opencode/;
             agentstream_turn_size 32k;
