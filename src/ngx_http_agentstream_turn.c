@@ -395,7 +395,7 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     turn->code = code;
     turn->reason = reason;
 
-    if (turn->phase < ngx_http_agentstream_turn_prompting) {
+    if (turn->phase < ngx_http_agentstream_turn_prompting && !turn->adopted) {
         /* nothing of ours runs there, but something else may */
         ngx_http_agentstream_turn_fail(turn, code, reason, NULL);
         return;
@@ -404,7 +404,8 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                             NGX_HTTP_AGENTSTREAM_ABORT,
                                             &turn->session, NULL,
-                                            &turn->directory);
+                                            turn->directory.len
+                                            ? &turn->directory : NULL);
     if (call == NULL) {
         ngx_http_agentstream_turn_fail(turn, code, reason, NULL);
         return;

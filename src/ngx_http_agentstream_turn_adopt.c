@@ -132,6 +132,7 @@ ngx_http_agentstream_turn_claim(ngx_str_t *id)
     {
         node->owner = zone->slot;
         node->generation = zone->generation;
+        node->ended = 0;
 
     } else {
         node = NULL;

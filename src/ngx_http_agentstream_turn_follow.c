@@ -78,6 +78,10 @@ ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
     ngx_str_t                     raw;
     ngx_http_agentstream_held_t  *held;
 
+    if (turn->missed) {
+        return;
+    }
+
     raw = ngx_http_agentstream_json_raw(ev->json, 0);
 
     held = NULL;

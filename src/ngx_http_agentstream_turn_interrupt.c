@@ -86,6 +86,11 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
+    if (turn->phase < ngx_http_agentstream_turn_prompting && turn->adopted) {
+        /* its prompt is out: when it is known how it stands */
+        return;
+    }
+
     if (turn->phase < ngx_http_agentstream_turn_prompting) {
 
         /* nothing to abort: the prompt is not sent at all */

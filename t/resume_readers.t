@@ -89,7 +89,7 @@ change_conf($t, [qr/agentstream \/opencode\/;/,
                  "agentstream /opencode/;\n send_timeout 1s;"]);
 my @old = $t->reload();
 wait_for(sub { !grep { kill 0, $_ } @old });
-my $dead = $t->open(events_of($s), port => $t->{port_pid});
+my $dead = $t->open(events_of($s), port => $t->{port_pid}, rcvbuf => 8192);
 ok(wait_for(sub { $t->log_text() =~ /client timed out/ }, 10),
    'a reader that reads nothing is let go');
 $dead->close();

@@ -123,6 +123,7 @@ sub open {
     my ($self, $method, $path, %args) = @_;
 
     return AgentStream::Client->open(port => $args{port} // $self->{port},
+        rcvbuf => $args{rcvbuf},
         request => $self->http_request($method, $path, %args));
 }
 

@@ -12,6 +12,7 @@ use warnings;
 use Errno qw(EAGAIN EWOULDBLOCK EINTR);
 use IO::Select;
 use IO::Socket::INET;
+use Socket qw(SO_RCVBUF);
 use Time::HiRes qw(time);
 
 use AgentStream::Process qw(scaled);
@@ -29,6 +30,10 @@ sub open {
     my $self = bless { fh => $socket, socket => 1, buffer => '',
         method => $args{method} // 'GET', started => time(),
         want => $args{responses} // 1, responses => [] }, $class;
+
+    # set, it does not grow: what is not read is not taken from the server
+
+    $socket->sockopt(SO_RCVBUF, $args{rcvbuf}) if $args{rcvbuf};
 
     $socket->autoflush(1);
     $self->send($args{request}) if defined $args{request};
