@@ -622,9 +622,10 @@ ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     amcf->retain = ngx_parse_time(&s, 0);
 
-    if (amcf->retain == (ngx_msec_t) NGX_ERROR) {
+    if (amcf->retain == (ngx_msec_t) NGX_ERROR || amcf->retain < 1000) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid time in \"%V\"", &value[2]);
+                           "invalid time in \"%V\", at least 1s is needed",
+                           &value[2]);
         return NGX_CONF_ERROR;
     }
 

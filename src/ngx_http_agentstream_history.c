@@ -45,6 +45,7 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     ngx_http_agentstream_history_args_t *args)
 {
     ngx_http_cleanup_t              *cln;
+    ngx_pool_cleanup_t              *pcln;
     ngx_http_agentstream_call_t     *call;
     ngx_http_agentstream_history_t  *h;
 
@@ -54,9 +55,14 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     }
 
     cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
+    pcln = ngx_pool_cleanup_add(r->pool, 0);
+
+    if (cln == NULL || pcln == NULL) {
         return NGX_ERROR;
     }
+
+    pcln->handler = ngx_http_agentstream_history_free_output;
+    pcln->data = h;
 
     h->request = r;
     h->args = *args;
@@ -122,7 +128,6 @@ ngx_http_agentstream_history_cleanup(void *data)
     }
 
     ngx_http_agentstream_history_destroy_turn(h);
-    ngx_http_agentstream_history_destroy_output(h);
     ngx_http_agentstream_json_split_destroy(&h->split);
     ngx_http_agentstream_json_split_destroy(&h->child_split);
     ngx_http_agentstream_json_destroy(&h->json);

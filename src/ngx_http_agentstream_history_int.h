@@ -66,6 +66,8 @@ typedef struct {
                                                           their turn */
     ngx_event_t                            event;
 
+    unsigned                               busy:1;         /* output is on
+                                                              its way */
     unsigned                               unfinished:1;   /* the last answer
                                                               has no end */
     unsigned                               again:1;        /* the next prompt
@@ -115,8 +117,9 @@ ngx_int_t ngx_http_agentstream_history_close(
 /* NGX_OK: all is sent; otherwise the client is waited for, or gone */
 ngx_int_t ngx_http_agentstream_history_output(
     ngx_http_agentstream_history_t *h);
-void ngx_http_agentstream_history_destroy_output(
-    ngx_http_agentstream_history_t *h);
+/* with the pool: frames of HTTP/2 may point to buffers as long as there is
+   one */
+void ngx_http_agentstream_history_free_output(void *data);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_HISTORY_INT_H_INCLUDED_ */

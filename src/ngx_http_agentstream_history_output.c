@@ -283,7 +283,7 @@ ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h)
     ngx_int_t   rc;
     ngx_buf_t  *b;
 
-    if (h->sending) {
+    if (h->busy) {
         return NGX_AGAIN;
     }
 
@@ -315,7 +315,7 @@ ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h)
         return NGX_DONE;
     }
 
-    return h->sending ? NGX_AGAIN : NGX_OK;
+    return h->busy ? NGX_AGAIN : NGX_OK;
 }
 
 
@@ -380,7 +380,9 @@ ngx_http_agentstream_history_send(ngx_http_agentstream_history_t *h,
         ngx_http_agentstream_history_free(cl);
     }
 
-    if (h->sending == NULL) {
+    h->busy = (h->sending != NULL || rc == NGX_AGAIN);
+
+    if (!h->busy) {
 
         if (wev->timer_set && !wev->delayed) {
             ngx_del_timer(wev);
@@ -423,7 +425,7 @@ ngx_http_agentstream_history_write_handler(ngx_http_request_t *r)
         return;
     }
 
-    if (h->sending == NULL) {
+    if (!h->busy) {
         return;
     }
 
@@ -434,7 +436,7 @@ ngx_http_agentstream_history_write_handler(ngx_http_request_t *r)
         return;
     }
 
-    if (h->sending == NULL) {
+    if (!h->busy) {
         ngx_http_agentstream_history_continue(h);
     }
 }
@@ -450,8 +452,10 @@ ngx_http_agentstream_history_free(ngx_chain_t *cl)
 
 
 void
-ngx_http_agentstream_history_destroy_output(ngx_http_agentstream_history_t *h)
+ngx_http_agentstream_history_free_output(void *data)
 {
+    ngx_http_agentstream_history_t *h = data;
+
     ngx_chain_t  *cl, *next;
 
     for (cl = h->sending; cl; cl = next) {

@@ -163,6 +163,7 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit)
 {
     size_t                           want;
+    ngx_uint_t                       n;
     ngx_http_agentstream_block_t    *block;
     ngx_http_agentstream_journal_t  *journal;
 
@@ -173,6 +174,8 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
     want = ngx_min(journal->size, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
     want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
     want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + size);
+
+    n = 2 * want / NGX_HTTP_AGENTSTREAM_BLOCK_MIN + 4;
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -191,9 +194,12 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
             break;
         }
 
-        /* the zone is full of running turns: who has most pays */
+        /* the zone is full of running turns: who has most pays, but all of
+           them together not much more than is needed */
 
-        if (ngx_http_agentstream_zone_drop_locked(zone) != NGX_OK) {
+        if (n-- == 0
+            || ngx_http_agentstream_zone_drop_locked(zone) != NGX_OK)
+        {
             block = ngx_http_agentstream_journal_recycle_locked(journal, size);
             break;
         }

@@ -18,6 +18,7 @@
 
 
 static void ngx_http_agentstream_output_cleanup(void *data);
+static void ngx_http_agentstream_output_free(void *data);
 static ngx_int_t ngx_http_agentstream_output_push(
     ngx_http_agentstream_output_t *out, ngx_chain_t *in);
 static void ngx_http_agentstream_output_write_handler(ngx_http_request_t *r);
@@ -32,17 +33,23 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
     ngx_connection_t    *c;
     ngx_http_request_t  *r;
     ngx_http_cleanup_t  *cln;
+    ngx_pool_cleanup_t  *pcln;
 
     r = out->request;
     c = r->connection;
 
     cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
+    pcln = ngx_pool_cleanup_add(r->pool, 0);
+
+    if (cln == NULL || pcln == NULL) {
         return NGX_ERROR;
     }
 
     cln->handler = ngx_http_agentstream_output_cleanup;
     cln->data = out;
+
+    pcln->handler = ngx_http_agentstream_output_free;
+    pcln->data = out;
 
     ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
 
@@ -87,6 +94,15 @@ ngx_http_agentstream_output_cleanup(void *data)
     if (out->timer.timer_set) {
         ngx_del_timer(&out->timer);
     }
+}
+
+
+/* frames of HTTP/2 may point to the buffer as long as there is the pool */
+
+static void
+ngx_http_agentstream_output_free(void *data)
+{
+    ngx_http_agentstream_output_t *out = data;
 
     if (out->buf.start) {
         ngx_free(out->buf.start);
@@ -164,18 +180,19 @@ ngx_http_agentstream_output_push(ngx_http_agentstream_output_t *out,
 
     if (ngx_buf_size(&out->buf) == 0) {
 
-        if (out->buf.start) {
-            ngx_free(out->buf.start);
-            out->buf.start = NULL;
+        ngx_http_agentstream_output_free(out);
+
+        if (rc != NGX_AGAIN) {
+            out->busy = 0;
+
+            if (wev->timer_set && !wev->delayed) {
+                ngx_del_timer(wev);
+            }
+
+            return rc;
         }
 
-        out->busy = 0;
-
-        if (wev->timer_set && !wev->delayed) {
-            ngx_del_timer(wev);
-        }
-
-        return rc;
+        /* a copy of it, or the end of its chunk, is still on its way */
     }
 
     if (out->last) {

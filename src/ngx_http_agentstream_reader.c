@@ -33,6 +33,7 @@ typedef struct {
     ngx_http_agentstream_waiter_t        waiter;       /* for packets */
     ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_http_agentstream_cursor_t        cursor;
+    ngx_event_t                          start;
     ngx_msec_t                           asked_at;     /* after the owner */
     u_char                               turn[
                                          NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
@@ -56,6 +57,7 @@ typedef struct {
 
 
 static void ngx_http_agentstream_reader_cleanup(void *data);
+static void ngx_http_agentstream_reader_start_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_reader_wake_handler(void *data);
 static ngx_int_t ngx_http_agentstream_reader_next(
     ngx_http_agentstream_reader_t *reader);
@@ -88,7 +90,14 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     reader->cursor.seq = args->seq;
 
     reader->args.turn.data = reader->turn;
-    ngx_memcpy(reader->turn, args->turn.data, args->turn.len);
+
+    if (args->turn.len) {
+        ngx_memcpy(reader->turn, args->turn.data, args->turn.len);
+    }
+
+    reader->start.handler = ngx_http_agentstream_reader_start_handler;
+    reader->start.data = reader;
+    reader->start.log = r->connection->log;
 
     reader->waiter.handler = ngx_http_agentstream_reader_wake_handler;
     reader->waiter.data = reader;
@@ -121,9 +130,18 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_agentstream_reader_wake_handler(reader);
+    /* not at once: the request may end in it, and its callers go on */
+
+    ngx_post_event(&reader->start, &ngx_posted_events);
 
     return NGX_DONE;
+}
+
+
+static void
+ngx_http_agentstream_reader_start_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_reader_wake_handler(ev->data);
 }
 
 
@@ -134,6 +152,10 @@ ngx_http_agentstream_reader_cleanup(void *data)
 
     ngx_http_agentstream_notify_detach(&reader->waiter);
     ngx_http_agentstream_notify_detach(&reader->follower);
+
+    if (reader->start.posted) {
+        ngx_delete_posted_event(&reader->start);
+    }
 }
 
 
@@ -448,7 +470,7 @@ ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
     ngx_http_agentstream_reader_cleanup(reader);
     ngx_http_agentstream_output_close(&reader->output);
 
-    rc = reader->args.lost(r, &turn, reader->args.data);
+    rc = reader->args.lost(r, &turn, reader->args.number, reader->args.data);
 
     if (rc != NGX_DONE) {
         ngx_http_finalize_request(r, rc);

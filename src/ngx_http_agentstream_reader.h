@@ -34,7 +34,8 @@ typedef struct {
     /* what the client wants is not kept any more: another way to serve it
        takes the request over, as reader_attach() does */
     ngx_int_t                          (*lost)(ngx_http_request_t *r,
-                                           ngx_str_t *turn, void *data);
+                                           ngx_str_t *turn, uint64_t number,
+                                           void *data);
     /* the turn's worker is dead */
     void                               (*orphan)(ngx_str_t *turn, void *data);
     void                                *data;

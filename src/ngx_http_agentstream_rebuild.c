@@ -43,7 +43,9 @@ typedef struct {
     u_char                              *last;     /* reading, not sent yet */
     u_char                              *end;
     uint64_t                             seq;
+    ngx_uint_t                           status;
     unsigned                             over:1;
+    unsigned                             waiting:1;    /* to send */
     unsigned                             reset:1;  /* still to be said */
 } ngx_http_agentstream_rebuild_t;
 
@@ -400,6 +402,13 @@ ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
     ngx_int_t    rc;
     ngx_uint_t   end;
 
+    if (rb->output.busy) {
+        /* with a keepalive comment */
+        rb->status = status;
+        rb->waiting = 1;
+        return;
+    }
+
     end = (rb->over && rb->args.after == NULL);
 
     if (!rb->request->header_sent
@@ -437,6 +446,17 @@ static void
 ngx_http_agentstream_rebuild_sent_handler(void *data)
 {
     ngx_http_agentstream_rebuild_t *rb = data;
+
+    if (rb->waiting) {
+        rb->waiting = 0;
+        ngx_http_agentstream_rebuild_send(rb, rb->status);
+        return;
+    }
+
+    if (rb->call || rb->reconcile.call || rb->timer.timer_set) {
+        /* it was a keepalive comment */
+        return;
+    }
 
     if (rb->over) {
         ngx_http_agentstream_rebuild_pass(rb);

@@ -72,6 +72,8 @@ struct ngx_http_agentstream_request_s {
     ngx_uint_t                             sse;    /* errors are told so here,
                                                       whatever the route */
     ngx_http_agentstream_call_t           *call;   /* closed by cleanup */
+    uint64_t                               number;     /* of the turn behind
+                                                          which to follow */
     unsigned                               retry:1;    /* see reader_args_t */
     unsigned                               follow:1;
     ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */

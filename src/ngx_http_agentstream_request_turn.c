@@ -49,7 +49,7 @@ static ngx_int_t ngx_http_agentstream_request_read(
     ngx_http_agentstream_request_t *req, ngx_str_t *key, ngx_str_t *turn,
     uint64_t number, uint64_t seq);
 static ngx_int_t ngx_http_agentstream_request_lost(ngx_http_request_t *r,
-    ngx_str_t *turn, void *data);
+    ngx_str_t *turn, uint64_t number, void *data);
 static ngx_int_t ngx_http_agentstream_request_rebuild(
     ngx_http_agentstream_request_t *req, ngx_str_t *turn, const char *reason);
 static ngx_int_t ngx_http_agentstream_request_follow(ngx_http_request_t *r,
@@ -379,6 +379,10 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 
     found = (node != NULL);
 
+    /* where to go on after what is not kept here */
+
+    req->number = zone->sh->number;
+
     if (found) {
         turn.len = node->id_len;
         ngx_memcpy(turn.data, node->id, node->id_len);
@@ -436,8 +440,12 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
 
 static ngx_int_t
 ngx_http_agentstream_request_lost(ngx_http_request_t *r, ngx_str_t *turn,
-    void *data)
+    uint64_t number, void *data)
 {
+    ngx_http_agentstream_request_t *req = data;
+
+    req->number = number;
+
     return ngx_http_agentstream_request_rebuild(data, turn,
                                                 "journal_dropped");
 }
@@ -473,12 +481,7 @@ ngx_http_agentstream_request_follow(ngx_http_request_t *r, void *data)
 {
     ngx_http_agentstream_request_t *req = data;
 
-    uint64_t                      number;
-    ngx_str_t                     key, turn;
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
+    ngx_str_t  key, turn;
 
     if (ngx_http_agentstream_turn_key(r->pool, req->conf, &req->server,
                                       &req->session, &key)
@@ -487,25 +490,9 @@ ngx_http_agentstream_request_follow(ngx_http_request_t *r, void *data)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_agentstream_zone_lock(zone);
-
-    node = ngx_http_agentstream_zone_turn_locked(zone, &key,
-                                                 NGX_HTTP_AGENTSTREAM_NEWEST);
-
-    /* a running one is still to be seen */
-
-    number = 0;
-
-    if (node) {
-        number = node->number;
-        number -= (node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED);
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
-
     ngx_str_null(&turn);
 
-    return ngx_http_agentstream_request_read(req, &key, &turn, number, 1);
+    return ngx_http_agentstream_request_read(req, &key, &turn, req->number, 1);
 }
 
 

@@ -106,6 +106,15 @@ ngx_http_agentstream_translate_restore_packet(
         return ngx_http_agentstream_translate_text_run(tr, part, seq);
     }
 
+    if (ngx_http_agentstream_json_is(json, type, "prompt_response")
+        || ngx_http_agentstream_json_is(json, type, "error"))
+    {
+        /* nothing is left to do but to take note of it */
+        ngx_str_set(&tr->state.stop_reason, "error");
+        tr->finished = 1;
+        return NGX_OK;
+    }
+
     if (ngx_http_agentstream_json_is(json, type, "chunks_discarded")) {
         ngx_http_agentstream_translate_restore_discard(tr, json);
         return NGX_OK;

@@ -28,7 +28,6 @@ static ngx_uint_t ngx_http_agentstream_turn_deserted(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_call_t *call);
-static void ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev);
 
@@ -518,7 +517,7 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
 }
 
 
-static void
+void
 ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_zone_t             *zone;
@@ -659,6 +658,13 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         }
     }
 
+    if (turn->phase == ngx_http_agentstream_turn_resolving && turn->poll_at
+        && (ngx_msec_int_t) (now - turn->poll_at) >= 0)
+    {
+        turn->poll_at = 0;
+        ngx_http_agentstream_turn_resolve(turn);
+    }
+
     if (turn->phase != ngx_http_agentstream_turn_running) {
         ngx_http_agentstream_turn_schedule(turn);
         return;
@@ -679,6 +685,10 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         turn->settle_at = 0;
         turn->poll_at = 0;
         ngx_http_agentstream_turn_reconcile(turn);
+    }
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        return;
     }
 
     ngx_http_agentstream_turn_clock(turn);
@@ -761,6 +771,17 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
              ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
     due[7] = turn->interrupt_at;
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        /* looked at when it runs */
+        due[2] = due[3] = due[4] = due[7] = due[8] = 0;
+    }
+
+    if (turn->phase > ngx_http_agentstream_turn_resolving
+        && turn->phase < ngx_http_agentstream_turn_running)
+    {
+        due[5] = 0;
+    }
 
     nearest = due[0] - now;
 

@@ -78,6 +78,10 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
                                             turn);
     }
 
+    ngx_http_agentstream_zone_lock(ngx_http_agentstream_worker->zone);
+    turn->node->walked = 0;
+    ngx_http_agentstream_zone_unlock(ngx_http_agentstream_worker->zone);
+
     if (turn->started
         && (rc != NGX_OK || turn->node->journal.first_seq != 1))
     {
@@ -89,6 +93,13 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
     if (rc == NGX_ERROR) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                        "Out of memory", NULL);
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_translate_state(turn->translate)->stop_reason.len)
+    {
+        /* it died between the terminal packet and the end */
+        ngx_http_agentstream_turn_end(turn);
         return NGX_OK;
     }
 
@@ -133,6 +144,7 @@ ngx_http_agentstream_turn_claim(ngx_str_t *id)
         node->owner = zone->slot;
         node->generation = zone->generation;
         node->ended = 0;
+        node->walked = 1;
 
     } else {
         node = NULL;

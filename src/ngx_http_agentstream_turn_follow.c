@@ -38,8 +38,6 @@ static void ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_event_t *ev);
 static ngx_int_t ngx_http_agentstream_turn_replay(
     ngx_http_agentstream_turn_t *turn);
-static void ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
-    ngx_uint_t status);
 
 
 void
@@ -185,7 +183,9 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
 
     turn->broken = 1;
 
-    if (turn->phase == ngx_http_agentstream_turn_subscribing) {
+    if (turn->phase == ngx_http_agentstream_turn_subscribing
+        && !turn->adopted)
+    {
         ngx_http_agentstream_turn_unreachable(turn, status);
         return;
     }
@@ -364,7 +364,7 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
 }
 
 
-static void
+void
 ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status)
 {

@@ -157,6 +157,9 @@ void ngx_http_agentstream_turn_event(void *data,
     ngx_http_agentstream_event_t *ev);
 void ngx_http_agentstream_turn_skipped(void *data);
 void ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status);
+/* ask OpenCode once more after a while, or give the turn up */
+void ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status);
 void ngx_http_agentstream_turn_forget_held(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn,
     ngx_int_t rc);
@@ -170,6 +173,8 @@ ngx_http_agentstream_turn_t *ngx_http_agentstream_turn_alloc(
 /* a translator for the turn, that knows nothing yet */
 ngx_int_t ngx_http_agentstream_turn_translator(
     ngx_http_agentstream_turn_t *turn);
+/* the terminal packet is out */
+void ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t code, const char *reason);

@@ -76,6 +76,12 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
+    if (call->status != NGX_HTTP_OK && turn->adopted) {
+        /* it runs there, whether we are answered or not */
+        ngx_http_agentstream_turn_again(turn, call->status);
+        return;
+    }
+
     if (call->status != NGX_HTTP_OK) {
         ngx_http_agentstream_turn_unreachable(turn, call->status);
         return;

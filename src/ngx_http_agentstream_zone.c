@@ -17,6 +17,11 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
+/* since it ended, in ms; not even in another worker's future */
+#define ngx_http_agentstream_zone_age(node)                                   \
+    ((ngx_time() > (node)->ended)                                             \
+     ? (ngx_msec_t) (ngx_time() - (node)->ended) * 1000 : 0)
+
 /* expired turns freed under one lock */
 #define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
 
@@ -443,7 +448,7 @@ ngx_http_agentstream_zone_expire_locked(ngx_http_agentstream_zone_t *zone)
         node = ngx_http_agentstream_zone_oldest_locked(zone);
 
         if (node == NULL
-            || (ngx_msec_t) (ngx_time() - node->ended) * 1000 < zone->retain)
+            || ngx_http_agentstream_zone_age(node) < zone->retain)
         {
             return;
         }
@@ -483,7 +488,7 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone)
             nd->ended = ngx_time();
         }
 
-        if ((ngx_msec_t) (ngx_time() - nd->ended) * 1000 >= zone->retain) {
+        if (ngx_http_agentstream_zone_age(nd) >= zone->retain) {
             nd->owner = zone->slot;
             nd->generation = zone->generation;
             return nd;
@@ -519,6 +524,7 @@ ngx_http_agentstream_zone_drop_locked(ngx_http_agentstream_zone_t *zone)
         /* its owner writes into the last block */
 
         if (nd->journal.first != nd->journal.last
+            && !nd->walked
             && (journal == NULL || nd->journal.size > journal->size))
         {
             journal = &nd->journal;

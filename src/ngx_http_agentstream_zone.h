@@ -101,6 +101,8 @@ typedef struct {
     uint32_t                             packets;  /* settings of the location
                                                       that started it, also */
     uint32_t                             tool_kinds;   /* for a successor */
+    ngx_uint_t                           walked;   /* a successor reads its
+                                                      journal: no block goes */
     ngx_uint_t                           owner;    /* slot */
     ngx_uint_t                           generation;
     time_t                               ended;    /* or orphaned, or 0 */
