@@ -17,15 +17,9 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* how often it is asked whether anybody still watches */
-#define NGX_HTTP_AGENTSTREAM_TURN_DETACH  500
-
-
 static ngx_int_t ngx_http_agentstream_turn_register(
     ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
     ngx_str_t *other);
-static ngx_uint_t ngx_http_agentstream_turn_deserted(
-    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
@@ -705,37 +699,6 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
     }
 
     ngx_http_agentstream_turn_judge(turn, rc);
-}
-
-
-/* whether nobody has watched for agentstream_detach_timeout */
-
-static ngx_uint_t
-ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
-{
-    ngx_msec_t                    seen_at;
-    ngx_uint_t                    watched;
-    ngx_http_agentstream_zone_t  *zone;
-
-    if (ngx_current_msec - turn->watched_at < NGX_HTTP_AGENTSTREAM_TURN_DETACH)
-    {
-        return 0;
-    }
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-    watched = ngx_http_agentstream_zone_watched_locked(turn->node);
-    seen_at = turn->node->seen_at;
-    ngx_http_agentstream_zone_unlock(zone);
-
-    turn->watched_at = ngx_current_msec;
-
-    /* the clock is the same in all workers */
-
-    return !watched
-           && (ngx_msec_int_t) (ngx_current_msec - seen_at)
-              > (ngx_msec_int_t) turn->conf->detach_timeout;
 }
 
 

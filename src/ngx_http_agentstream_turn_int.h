@@ -202,6 +202,12 @@ void ngx_http_agentstream_turn_interrupt_check(
     ngx_http_agentstream_turn_t *turn, ngx_uint_t busy);
 void ngx_http_agentstream_turn_interrupt_handler(void *data);
 
+/* how often it is asked whether anybody still watches */
+#define NGX_HTTP_AGENTSTREAM_TURN_DETACH  500
+
+ngx_uint_t ngx_http_agentstream_turn_deserted(
+    ngx_http_agentstream_turn_t *turn);
+
 void ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_clock(ngx_http_agentstream_turn_t *turn);
 
