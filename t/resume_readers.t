@@ -15,7 +15,7 @@ use AgentStream;
 use AgentStream::Attach;
 use AgentStream::Process qw(slurp);
 
-my $SECONDS = 5;
+my $SECONDS = 10;
 
 # small buffers in the kernel: 2M of packets do not fit, and three such readers
 # in each worker would be 6M there
