@@ -212,6 +212,10 @@ $(BUILD)/asan/nginx-asan: Makefile | $(BUILD)/asan/nginx.settings
 	@echo 'leak:^ngx_alloc$$' >$(BUILD)/asan/lsan.supp
 	@chmod +x $@
 
+.PHONY: test-load
+test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
+	@bench/held
+
 .PHONY: check
 check: ## check style, layers and that directives are documented
 	@rc=0; for check in $(sort $(wildcard util/check-*)); do \

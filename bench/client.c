@@ -586,12 +586,13 @@ report(uint64_t took)
 
     printf("{\"turns\":%ld,\"failed\":%ld,\"failure\":\"%s\",\"events\":%llu,"
            "\"bytes\":%llu,\"seconds\":%.6f,\"cpu\":%.3f,"
-           "\"p50\":%u,\"p99\":%u,\"max\":%u,"
+           "\"p50\":%u,\"p99\":%u,\"p999\":%u,\"max\":%u,"
            "\"first50\":%u,\"first99\":%u}\n",
            nok, nfailed, failure, (unsigned long long) events,
            (unsigned long long) bytes, took / 1e6, cpu,
            percentile(latency, nlatency, 0.5),
            percentile(latency, nlatency, 0.99),
+           percentile(latency, nlatency, 0.999),
            percentile(latency, nlatency, 1),
            percentile(first, nfirst, 0.5), percentile(first, nfirst, 0.99));
 }

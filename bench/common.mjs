@@ -1,0 +1,302 @@
+/*
+ * What the programs of bench/ share: the two that are compiled, processes that
+ * are started, pinned and ended, and what the kernel says of them.
+ */
+
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+export const BUILD = process.env.AGENTSTREAM_BUILD ?? path.join(ROOT, 'build');
+export const MODULE = process.env.AGENTSTREAM_MODULE
+    ?? path.join(BUILD, 'ngx_http_agentstream_module.so');
+export const WORK = path.join(BUILD, 'bench');
+
+const children = new Set();
+let niceness = 0;
+
+
+/* of all that is started from now on */
+
+export function setNice(value) {
+    niceness = value;
+}
+
+
+/* compiles the fake OpenCode and the load client, if they are not up to date */
+
+export function compile() {
+    fs.mkdirSync(WORK, { recursive: true });
+
+    if (!fs.existsSync(MODULE)) {
+        fail(`no ${path.relative(ROOT, MODULE)}: try "make"`);
+    }
+
+    for (const tool of ['taskset', 'cc']) {
+        try {
+            execFileSync('sh', ['-c', `command -v ${tool}`]);
+        } catch {
+            fail(`no ${tool}: try "apt-get install util-linux gcc"`);
+        }
+    }
+
+    for (const [name, libs] of [['opencode', []], ['client', ['-lcurl']]]) {
+        const source = path.join(ROOT, 'bench', `${name}.c`);
+        const program = path.join(WORK, name);
+
+        if (fs.existsSync(program) && fs.statSync(program).mtimeMs
+            > fs.statSync(source).mtimeMs)
+        {
+            continue;
+        }
+
+        try {
+            execFileSync('cc', ['-O2', '-g', '-Wall', '-Wextra', '-o', program,
+                source, ...libs], { stdio: ['ignore', 'ignore', 'pipe'] });
+        } catch (e) {
+            if (/curl\.h/.test(e.stderr)) {
+                fail('no libcurl headers: try '
+                     + '"apt-get install libcurl4-openssl-dev"');
+            }
+
+            fail(`cannot compile ${name}.c\n${e.stderr}`);
+        }
+    }
+}
+
+
+export function fail(message) {
+    console.error(`bench: ${message}`);
+    process.exit(1);
+}
+
+
+/* Processes and small things */
+
+export function launch(name, cpu, command, stdout) {
+    const log = fs.openSync(path.join(WORK, `${name}.log`), 'w');
+    const child = spawn('taskset', ['-c', String(cpu), ...command],
+        { stdio: ['ignore', stdout ?? log, log], detached: true });
+
+    if (niceness) {
+        /* the scheduler weighs sessions first, then processes */
+        try {
+            fs.writeFileSync(`/proc/${child.pid}/autogroup`,
+                             String(niceness));
+        } catch {
+            /* no such thing here, or not allowed */
+        }
+
+        os.setPriority(child.pid, niceness);
+    }
+
+    fs.closeSync(log);
+    children.add(child);
+    child.log = path.join(WORK, `${name}.log`);
+    child.on('exit', () => children.delete(child));
+
+    return child;
+}
+
+
+export async function end(child) {
+    if (child.exitCode !== null || child.signalCode !== null) {
+        return;
+    }
+
+    const gone = new Promise((resolve) => { child.on('exit', resolve); });
+
+    child.kill('SIGTERM');
+    await Promise.race([gone, sleep(3000)]);
+    child.kill('SIGKILL');
+}
+
+
+export async function listening(port, child) {
+    for (let i = 0; i < 300; i++) {
+        if (child.exitCode !== null) {
+            fail(`${child.spawnargs[3]} did not start, see ${child.log}`);
+        }
+
+        if (await new Promise((resolve) => {
+            const socket = net.connect(port, '127.0.0.1', () => {
+                socket.destroy();
+                resolve(true);
+            }).on('error', () => resolve(false));
+        }))
+        {
+            return;
+        }
+
+        await sleep(50);
+    }
+
+    fail(`nothing listens, see ${child.log}`);
+}
+
+
+export function freePort() {
+    return new Promise((resolve) => {
+        const server = net.createServer().listen(0, '127.0.0.1', () => {
+            const { port } = server.address();
+
+            server.close(() => resolve(port));
+        });
+    });
+}
+
+
+export function get(url) {
+    return new Promise((resolve, reject) => {
+        http.get(url, (response) => {
+            let text = '';
+
+            response.setEncoding('utf8');
+            response.on('data', (piece) => { text += piece; });
+            response.on('end', () => resolve(text));
+        }).on('error', reject);
+    });
+}
+
+
+export function post(url, json) {
+    return new Promise((resolve, reject) => {
+        http.request(url, { method: 'POST' }, (response) => {
+            response.resume();
+            response.on('end', resolve);
+        }).on('error', reject).end(JSON.stringify(json));
+    });
+}
+
+
+export function sleep(ms) {
+    return new Promise((resolve) => { setTimeout(resolve, ms); });
+}
+
+
+export function nginx() {
+    return process.env.AGENTSTREAM_NGINX
+        || ['/usr/sbin/nginx', '/usr/local/sbin/nginx', '/usr/bin/nginx']
+            .find((file) => fs.existsSync(file)) || 'nginx';
+}
+
+
+export function allowedCpus() {
+    const list = /Cpus_allowed_list:\s+(\S+)/.exec(
+        fs.readFileSync('/proc/self/status', 'utf8'))[1];
+
+    return list.split(',').flatMap((range) => {
+        const [from, to = from] = range.split('-').map(Number);
+
+        return Array.from({ length: to - from + 1 }, (_, i) => from + i);
+    });
+}
+
+
+/*
+ * Runs the load client with these options on these processors.
+ * -> its result; held() is called when all streams have begun
+ */
+
+export async function runClient(name, cpu, options, held = () => {}) {
+    const client = launch(name, cpu, [path.join(WORK, 'client'),
+        ...Object.entries(options).map(([key, value]) => `${key}=${value}`)],
+        'pipe');
+    const lines = [];
+    let holding = null;
+
+    for await (const line of createInterface({ input: client.stdout })) {
+        if (line === 'held') {
+            holding = held(client.pid);
+
+        } else {
+            lines.push(line);
+        }
+    }
+
+    await holding;
+
+    return JSON.parse(lines.at(-1));
+}
+
+
+/* the children of a process: nginx's workers */
+
+export function childrenOf(pid) {
+    return fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)
+        && statOf(name)?.[1] === String(pid)).map(Number);
+}
+
+
+/* -> fields 3 and 4 of /proc/pid/stat: state, parent */
+
+function statOf(pid) {
+    try {
+        return fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+            .replace(/^.*\) /, '').split(' ');
+    } catch {
+        return null;
+    }
+}
+
+
+/* user and system time of these processes, in microseconds */
+
+export function cpuOf(pids) {
+    let sum = 0;
+
+    for (const pid of pids) {
+        try {
+            for (const task of fs.readdirSync(`/proc/${pid}/task`)) {
+                const dir = `/proc/${pid}/task/${task}`;
+
+                sum += Number(fs.readFileSync(`${dir}/schedstat`, 'utf8')
+                    .split(' ')[0]) / 1000;
+            }
+        } catch {
+            /* it ended */
+        }
+    }
+
+    return sum;
+}
+
+
+/* what these hold alone; shared memory (the zone) apart, in kilobytes */
+
+export function memoryOf(pids) {
+    const sum = { anon: 0, shared: 0, fds: 0 };
+
+    for (const pid of pids) {
+        const status = fs.readFileSync(`/proc/${pid}/status`, 'utf8');
+
+        sum.anon += Number(/RssAnon:\s+(\d+)/.exec(status)[1]);
+        sum.shared += Number(/RssShmem:\s+(\d+)/.exec(status)[1]);
+        sum.fds += fs.readdirSync(`/proc/${pid}/fd`).length;
+    }
+
+    return sum;
+}
+
+
+function killAll() {
+    for (const child of children) {
+        child.kill('SIGTERM');
+    }
+}
+
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+        killAll();
+        process.exit(1);
+    });
+}
+
+process.on('exit', killAll);

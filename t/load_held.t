@@ -1,0 +1,30 @@
+#!/usr/bin/perl
+
+# The held load of bench/held in small: 200 turns open at once on two workers,
+# every packet verified, latency, memory per turn, nothing left.  The whole of
+# it, against its bar, is "make test-load".
+#
+# Broken by: a packet lost, repeated or late between two workers; a reader that
+# is woken by its fallback timer only; memory per turn that doubles; a worker
+# that keeps a connection of a finished turn.
+
+use strict;
+use warnings;
+
+use FindBin;
+use Test::More;
+
+plan(skip_all => 'no libcurl headers: apt-get install libcurl4-openssl-dev')
+    if system('echo "#include <curl/curl.h>" | cc -E - >/dev/null 2>&1');
+
+# a loaded machine is late, a sanitizer is large
+
+my @limits = $ENV{AGENTSTREAM_ASAN} ? qw(--p99=3000 --kb=1000)
+                                    : qw(--p99=700 --kb=25);
+
+my @said = `$FindBin::Bin/../bench/held --workers=2 --turns=200 --seconds=3 @limits 2>&1`;
+
+is($?, 0, '200 turns held') or diag(@said);
+note(@said);
+
+done_testing();
