@@ -659,6 +659,11 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         ngx_http_agentstream_turn_resolve(turn);
     }
 
+    if (turn->check_at && (ngx_msec_int_t) (now - turn->check_at) >= 0) {
+        turn->check_at = 0;
+        ngx_http_agentstream_turn_check(turn);
+    }
+
     if (turn->phase != ngx_http_agentstream_turn_running) {
         ngx_http_agentstream_turn_schedule(turn);
         return;
@@ -709,7 +714,7 @@ void
 ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
 {
     ngx_uint_t                        i, nwaiting;
-    ngx_msec_t                        now, at, due[9];
+    ngx_msec_t                        now, at, due[10];
     ngx_msec_int_t                    left, nearest;
     ngx_http_agentstream_loc_conf_t  *conf;
 
@@ -734,6 +739,7 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
              ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
     due[7] = turn->interrupt_at;
+    due[9] = turn->check_at;
 
     if (turn->phase != ngx_http_agentstream_turn_running) {
         /* looked at when it runs */
@@ -748,7 +754,7 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
 
     nearest = due[0] - now;
 
-    for (i = 1; i < 9; i++) {
+    for (i = 1; i < 10; i++) {
         if (due[i]) {
             left = due[i] - now;
             nearest = ngx_min(nearest, left);

@@ -201,6 +201,14 @@ ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
 void
 ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
 {
+    if (!turn->node->prompted) {
+        /* the prompt went with its worker */
+
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
+                                       "The worker was lost", NULL);
+        return;
+    }
+
     if (!turn->started) {
         /* it died before OpenCode had answered */
 

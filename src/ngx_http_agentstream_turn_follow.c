@@ -211,13 +211,15 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
     ngx_msec_t                               next;
     ngx_http_agentstream_translate_state_t  *state;
 
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
     if (turn->phase != ngx_http_agentstream_turn_running) {
 
-        if (rc != NGX_OK && turn->phase == ngx_http_agentstream_turn_prompting)
+        if (turn->phase == ngx_http_agentstream_turn_prompting
+            && (rc != NGX_OK || state->user_seen))
         {
-            ngx_http_agentstream_turn_abort(turn,
-                                            NGX_HTTP_SERVICE_UNAVAILABLE,
-                                            "Out of zone memory");
+            /* whatever became of the answer */
+            ngx_http_agentstream_turn_accepted(turn, rc);
         }
 
         return;
@@ -234,8 +236,6 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
                                         "Out of zone memory");
         return;
     }
-
-    state = ngx_http_agentstream_translate_state(turn->translate);
 
     if (state->steps > (ngx_uint_t) turn->conf->max_steps) {
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,

@@ -85,8 +85,13 @@ typedef struct {
     ngx_msec_t                           poll_at;
     ngx_msec_t                           watched_at;   /* asked for clients */
     ngx_msec_t                           interrupt_at; /* see whether it did */
+    ngx_msec_t                           check_at;     /* look for the prompt */
+    ngx_msec_t                           check_until;
 
     ngx_msec_t                           poll;         /* current interval */
+    ngx_msec_t                           check;        /* the same, of check_at;
+                                                          0: the prompt's answer
+                                                          is not lost */
     ngx_uint_t                           tries;
 
     ngx_uint_t                           code;         /* of an abort's error */
@@ -137,9 +142,14 @@ typedef struct ngx_http_agentstream_turns_s {
 void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ready(void *data);
 
+/* OpenCode has the prompt: it was answered, or something else tells */
+void ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
+    ngx_int_t rc);
 /* whether OpenCode has the prompt that nobody knows the fate of */
 void ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status);
+/* ... once more */
+void ngx_http_agentstream_turn_check(ngx_http_agentstream_turn_t *turn);
 
 /* how often the zone is looked through for turns to forget */
 #define NGX_HTTP_AGENTSTREAM_TURN_EXPIRE  5000

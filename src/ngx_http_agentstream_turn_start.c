@@ -19,6 +19,11 @@
 /* the first event follows an accepted prompt within a second or two */
 #define NGX_HTTP_AGENTSTREAM_TURN_FIRST   10000
 
+/* a prompt whose answer was lost may still be on its way: for how long it is
+   looked for, after times that are each twice the one before */
+#define NGX_HTTP_AGENTSTREAM_TURN_CHECK   250
+#define NGX_HTTP_AGENTSTREAM_TURN_CHECKS  15000
+
 
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
@@ -29,10 +34,10 @@ static void ngx_http_agentstream_turn_prompt(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
     ngx_http_agentstream_call_t *call);
-static void ngx_http_agentstream_turn_accepted(
-    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_check_done(void *data,
     ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_check_again(
+    ngx_http_agentstream_turn_t *turn, ngx_uint_t status);
 
 
 /* contract 4.1: the session must exist, its directory chooses the stream */
@@ -212,6 +217,7 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
 
     turn->call = call;
     turn->phase = ngx_http_agentstream_turn_prompting;
+    turn->node->prompted = 1;
 
     ngx_http_agentstream_call_open(call);
 }
@@ -230,8 +236,19 @@ ngx_http_agentstream_turn_prompt_done(void *data,
     turn->call = NULL;
     status = call->status;
 
+    if (turn->phase != ngx_http_agentstream_turn_prompting) {
+
+        /* events were faster than the answer */
+
+        if (status < 200 || status >= 300) {
+            ngx_http_agentstream_turn_reconcile(turn);
+        }
+
+        return;
+    }
+
     if (status >= 200 && status < 300) {
-        ngx_http_agentstream_turn_accepted(turn);
+        ngx_http_agentstream_turn_accepted(turn, NGX_OK);
         return;
     }
 
@@ -249,21 +266,36 @@ ngx_http_agentstream_turn_prompt_done(void *data,
 }
 
 
-static void
-ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn)
+void
+ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
+    ngx_int_t rc)
 {
-    ngx_int_t  rc;
-
-    rc = NGX_OK;
     turn->phase = ngx_http_agentstream_turn_running;
 
-    if (!turn->started) {
+    if (turn->check) {
+        turn->check = 0;
+        turn->check_at = 0;
+
+        if (turn->call) {
+            ngx_http_agentstream_call_close(turn->call);
+            turn->call = NULL;
+        }
+    }
+
+    if (rc == NGX_OK && !turn->started) {
         turn->started = 1;
         ngx_http_agentstream_turn_clock(turn);
         rc = ngx_http_agentstream_translate_start(turn->translate);
     }
 
-    if (!ngx_http_agentstream_translate_state(turn->translate)->user_seen) {
+    if (turn->adopted) {
+        /* events were missed */
+        ngx_http_agentstream_turn_resume(turn);
+
+    } else if (turn->poll_at == 0
+               && !ngx_http_agentstream_translate_state(turn->translate)
+                   ->user_seen)
+    {
         turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_FIRST;
     }
 
@@ -277,6 +309,17 @@ void
 ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status)
 {
+    turn->code = status;
+    turn->check = NGX_HTTP_AGENTSTREAM_TURN_CHECK;
+    turn->check_until = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_CHECKS;
+
+    ngx_http_agentstream_turn_check(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_check(ngx_http_agentstream_turn_t *turn)
+{
     ngx_http_agentstream_call_t  *call;
 
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
@@ -284,7 +327,7 @@ ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
                                             &turn->session, &turn->id,
                                             &turn->directory);
     if (call == NULL) {
-        ngx_http_agentstream_turn_unreachable(turn, status);
+        ngx_http_agentstream_turn_check_again(turn, 0);
         return;
     }
 
@@ -292,7 +335,6 @@ ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
     call->data = turn;
 
     turn->call = call;
-    turn->code = status;
 
     ngx_http_agentstream_call_open(call);
 }
@@ -307,9 +349,39 @@ ngx_http_agentstream_turn_check_done(void *data,
     turn->call = NULL;
 
     if (call->status == NGX_HTTP_OK) {
-        ngx_http_agentstream_turn_accepted(turn);
+        ngx_http_agentstream_turn_accepted(turn, NGX_OK);
         return;
     }
 
-    ngx_http_agentstream_turn_unreachable(turn, turn->code);
+    ngx_http_agentstream_turn_check_again(turn, call->status);
+}
+
+
+static void
+ngx_http_agentstream_turn_check_again(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    ngx_uint_t   code;
+    const char  *reason;
+
+    if ((ngx_msec_int_t) (turn->check_until - ngx_current_msec) > 0) {
+        turn->check_at = ngx_current_msec + turn->check;
+        turn->check *= 2;
+
+        ngx_http_agentstream_turn_schedule(turn);
+        return;
+    }
+
+    /* should it come after all, it is not to run */
+
+    code = (turn->code == NGX_HTTP_GATEWAY_TIME_OUT)
+           ? NGX_HTTP_GATEWAY_TIME_OUT : NGX_HTTP_BAD_GATEWAY;
+
+    reason = (status == NGX_HTTP_NOT_FOUND)
+             ? "The answer to the prompt was lost, and OpenCode does not have "
+               "the prompt"
+             : "The answer to the prompt was lost, and OpenCode cannot be "
+               "reached";
+
+    ngx_http_agentstream_turn_abort(turn, code, reason);
 }

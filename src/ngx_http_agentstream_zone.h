@@ -112,6 +112,8 @@ typedef struct {
                                                           the slab, or NULL */
     size_t                               request_id_len;
 
+    ngx_uint_t                           prompted;     /* the prompt may be
+                                                          with OpenCode */
     ngx_uint_t                           interrupted;  /* a client wants it
                                                           ended; set by any
                                                           worker, never taken

@@ -96,7 +96,7 @@ for my $rule ({ url => '/prompt_async', status => 400, body => '{}' },
 {
     $s = $t->session();
     $t->control('config', { rules => [{ %$rule, times => 1 }] });
-    my $status = $t->turn($s, 'text:3:24:0')->status();
+    my $status = $t->turn($s, 'text:3:24:0', timeout => 40)->status();
     cmp_ok($status, '>=', 400, "fails with $status");
     is($t->turn($s, 'text:3:24:0')->status(), 200, 'and the session is free');
 }

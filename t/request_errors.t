@@ -352,4 +352,5 @@ POST /sessions/ses_p500/send-message
 --- request
 POST /sessions/ses_pdrop/send-message
 {"content":"hi"}
+--- timeout: 60
 --- packet: 502 sse

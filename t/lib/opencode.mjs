@@ -18,9 +18,10 @@
 //
 // A RULE is {method?, url: REGEX, times?} and one or more of: status, body,
 // type; delay (ms, then the answer of that time); late (ms, with the answer of
-// now); hang; drop (close without answer); raw (bytes instead of an HTTP
-// answer); cut (bytes of body after which the connection is reset); repeat
-// (body becomes an array of so many copies, "%d" in them the number).
+// now); hang; drop (close without answer); lose (the same, but it is done); raw
+// (bytes instead of an HTTP answer); cut (bytes of body after which the
+// connection is reset); repeat (body becomes an array of so many copies, "%d"
+// in them the number).
 
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -205,7 +206,7 @@ function close(directory, isReset) {
 }
 
 
-function prompt(q, res) {
+function prompt(q) {
     if (!Array.isArray(q.json?.parts)) {
         return [400, { name: 'BadRequest', data: { message: 'parts' } }];
     }
@@ -213,9 +214,10 @@ function prompt(q, res) {
     const order = parsePrompt(q.json.parts[0]?.text ?? '', config);
 
     stats.prompts++;
-    reply(res, 204);
     play(q.session, order, q.json.messageID ?? newId('msg'))
         .catch(console.error);
+
+    return [204];
 }
 
 
@@ -446,6 +448,11 @@ async function serve(req, res) {
 
     if (rule?.late) {
         await sleep(rule.late);
+    }
+
+    if (rule?.lose) {
+        res.socket.resetAndDestroy();
+        return;
     }
 
     if (status) {
