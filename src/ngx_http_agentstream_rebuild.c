@@ -24,6 +24,7 @@
 
 #define NGX_HTTP_AGENTSTREAM_REBUILD_POLL   1000
 #define NGX_HTTP_AGENTSTREAM_REBUILD_TRIES  5
+#define NGX_HTTP_AGENTSTREAM_REBUILD_IDLE   2
 
 
 typedef struct {
@@ -311,6 +312,20 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
         }
 
         ngx_add_timer(&rb->timer, NGX_HTTP_AGENTSTREAM_REBUILD_POLL);
+        return;
+    }
+
+    if (!busy
+        && ngx_http_agentstream_translate_abandoned(rb->translate))
+    {
+        if (rb->tries >= NGX_HTTP_AGENTSTREAM_REBUILD_IDLE) {
+            ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+                                              "OpenCode has lost the turn");
+            return;
+        }
+
+        rb->tries++;
+        ngx_http_agentstream_rebuild_send(rb, NGX_HTTP_OK);
         return;
     }
 

@@ -124,6 +124,19 @@ ngx_http_agentstream_translate_settled(ngx_http_agentstream_translate_t *tr)
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_translate_abandoned(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = tr->root.last;
+
+    return m && !m->completed && !m->failed
+           && m->finish == NGX_HTTP_AGENTSTREAM_TR_NONE
+           && !tr->state.idle && !tr->state.error;
+}
+
+
 ngx_int_t
 ngx_http_agentstream_translate_start(ngx_http_agentstream_translate_t *tr)
 {

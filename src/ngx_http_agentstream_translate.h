@@ -140,6 +140,11 @@ ngx_http_agentstream_translate_state_t *ngx_http_agentstream_translate_state(
 ngx_uint_t ngx_http_agentstream_translate_settled(
     ngx_http_agentstream_translate_t *tr);
 
+/* whether an answer has begun that no idle, end or error followed: what a
+   server that was restarted leaves behind */
+ngx_uint_t ngx_http_agentstream_translate_abandoned(
+    ngx_http_agentstream_translate_t *tr);
+
 
 /* all of these: NGX_OK, or NGX_ERROR when reserve() or memory failed */
 

@@ -22,6 +22,8 @@ static ngx_int_t ngx_http_agentstream_turn_register(
     ngx_str_t *other);
 static void ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_aborted(
+    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev);
 
@@ -390,7 +392,7 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
 
     if (turn->phase < ngx_http_agentstream_turn_prompting && !turn->adopted) {
         /* nothing of ours runs there, but something else may */
-        ngx_http_agentstream_turn_fail(turn, code, reason, NULL);
+        ngx_http_agentstream_turn_aborted(turn);
         return;
     }
 
@@ -400,7 +402,7 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
                                             turn->directory.len
                                             ? &turn->directory : NULL);
     if (call == NULL) {
-        ngx_http_agentstream_turn_fail(turn, code, reason, NULL);
+        ngx_http_agentstream_turn_aborted(turn);
         return;
     }
 
@@ -422,7 +424,19 @@ ngx_http_agentstream_turn_abort_done(void *data,
 
     turn->call = NULL;
 
-    ngx_http_agentstream_turn_fail(turn, turn->code, turn->reason, NULL);
+    ngx_http_agentstream_turn_aborted(turn);
+}
+
+
+static void
+ngx_http_agentstream_turn_aborted(ngx_http_agentstream_turn_t *turn)
+{
+    if (turn->reason) {
+        ngx_http_agentstream_turn_fail(turn, turn->code, turn->reason, NULL);
+
+    } else {
+        ngx_http_agentstream_turn_unreachable(turn, turn->code);
+    }
 }
 
 
@@ -676,6 +690,10 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         turn->interrupt_at = 0;
         turn->interrupting = 0;
         ngx_http_agentstream_turn_reconcile(turn);
+
+        if (turn->phase != ngx_http_agentstream_turn_running) {
+            return;
+        }
     }
 
     if ((turn->settle_at && (ngx_msec_int_t) (now - turn->settle_at) >= 0)

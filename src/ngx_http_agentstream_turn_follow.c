@@ -33,6 +33,9 @@
 /* answers in a row that make no sense, before the turn is given up */
 #define NGX_HTTP_AGENTSTREAM_TURN_TRIES   5
 
+/* ... and such that say that OpenCode does not work on it any more */
+#define NGX_HTTP_AGENTSTREAM_TURN_IDLE    2
+
 
 static void ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_event_t *ev);
@@ -353,6 +356,22 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
+    if (ngx_http_agentstream_translate_abandoned(turn->translate)
+        && !turn->node->interrupted)
+    {
+        /* it was restarted, or the answer began after it was asked */
+
+        if (turn->tries < NGX_HTTP_AGENTSTREAM_TURN_IDLE) {
+            ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
+
+        } else {
+            ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
+                                           "OpenCode has lost the turn", NULL);
+        }
+
+        return;
+    }
+
     if (state->error || (state->user_seen && state->steps)) {
         ngx_http_agentstream_turn_finish(turn);
         return;
@@ -369,7 +388,8 @@ ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status)
 {
     if (++turn->tries > NGX_HTTP_AGENTSTREAM_TURN_TRIES) {
-        ngx_http_agentstream_turn_unreachable(turn, status);
+        /* it may work on it nevertheless */
+        ngx_http_agentstream_turn_abort(turn, status, NULL);
         return;
     }
 

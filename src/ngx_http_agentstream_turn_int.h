@@ -95,7 +95,9 @@ typedef struct {
     ngx_uint_t                           tries;
 
     ngx_uint_t                           code;         /* of an abort's error */
-    const char                          *reason;
+    const char                          *reason;       /* NULL: code is what
+                                                          OpenCode failed with
+                                                        */
 
     unsigned                             started:1;    /* "turn_started" is
                                                           out, or must not */
@@ -186,6 +188,7 @@ ngx_int_t ngx_http_agentstream_turn_translator(
 /* the terminal packet is out */
 void ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn);
+/* abort upstream, then fail; reason NULL: as unreachable, with that status */
 void ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t code, const char *reason);
 void ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn);

@@ -86,7 +86,7 @@ my @turns = map { { s => $t->session(), order => $_ } }
 $_->{c} = $t->send_message($_->{s}, $_->{order}) for @turns;
 $t->wait([$turns[2]{c}]);
 hear($t, $_->{c}, 5) for @turns;
-restart();
+restart_nginx($t);
 
 for (@turns) {
     $_->{id} = ($_->{c}->packets())[-1]{id};
@@ -176,17 +176,4 @@ sub is_rebuilt {
 
     ok(joined_text($rebuilt) eq $text, "$name: the text that was stored")
         or diag(length(joined_text($rebuilt)) . ' of ' . length $text);
-}
-
-
-# a new nginx on the same ports, as after a crash of the machine's service
-
-sub restart {
-    $t->{master}->stop('TERM', 5);
-
-    $t->{master} = AgentStream::Process->start(env => $t->nginx_env(),
-        command => [$t->nginx_command()], out => "$t->{dir}/nginx.out");
-
-    wait_for(sub { $t->workers() == 2 && $t->listening() }, 10)
-        or die "nginx did not come back\n";
 }

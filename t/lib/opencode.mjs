@@ -14,6 +14,8 @@
 //     GET  /_test/stats   {open, opened, prompts, playing, subscribers}
 //     POST /_test/emit    {directory?, event? | line? | raw? | base64?}
 //     POST /_test/close   {directory?, reset?} ends or resets event streams
+//     POST /_test/restart stops all turns without a word, as a server that was
+//                         killed and came back; what was stored remains
 //     POST /_test/reset   forgets configuration, log, state; closes streams
 //
 // A RULE is {method?, url: REGEX, times?} and one or more of: status, body,
@@ -65,6 +67,7 @@ const ROUTES = [
         subscribers: [...subscribers].map((s) => s.directory) })],
     ['POST', '/_test/emit', emitRaw],
     ['POST', '/_test/close', (q) => close(q.json.directory, q.json.reset)],
+    ['POST', '/_test/restart', restart],
     ['POST', '/_test/reset', reset],
 
 ].map(([method, path, handler]) => ({ method, handler, path: new RegExp('^'
@@ -344,6 +347,19 @@ function answer(q) {
 function missing(what, id) {
     return [404, { name: 'NotFoundError',
                    data: { message: `${what} not found: ${id}` } }];
+}
+
+
+function restart() {
+    for (const run of playing.values()) {
+        run.aborted = true;
+        run.go?.();
+    }
+
+    playing.clear();
+    state.forget();
+
+    return close(undefined, true);
 }
 
 

@@ -19,7 +19,8 @@ use AgentStream::Process qw(free_ports slurp wait_for);
 use Exporter 'import';
 
 our @EXPORT = qw(attach change_conf cut_after done_killed events events_of hear
-                 join_raw kill_worker on_worker prompts rss send_to turn_state);
+                 join_raw kill_worker on_worker prompts restart_nginx rss send_to
+                 turn_state);
 
 my $json = JSON::PP->new->utf8->canonical;
 
@@ -194,6 +195,21 @@ sub done_killed {
 
     $t->{active} = $t->active() - $t->control('stats')->{open};
     $t->done();
+}
+
+
+# a new nginx on the same ports, as after a crash of the machine's service
+
+sub restart_nginx {
+    my ($t) = @_;
+
+    $t->{master}->stop('TERM', 5);
+
+    $t->{master} = AgentStream::Process->start(env => $t->nginx_env(),
+        command => [$t->nginx_command()], out => "$t->{dir}/nginx.out");
+
+    wait_for(sub { $t->workers() == $t->{workers} && $t->listening() }, 10)
+        or die "nginx did not come back\n";
 }
 
 

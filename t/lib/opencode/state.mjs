@@ -9,6 +9,14 @@ export class State {
         this.asked = { question: new Map(), permission: new Map() };
     }
 
+    /* what is not stored */
+
+    forget() {
+        this.status.clear();
+        this.asked.question.clear();
+        this.asked.permission.clear();
+    }
+
     /* every well-formed id is a session, unless it says that it is not */
 
     session(id, directory) {
