@@ -15,6 +15,15 @@ JOBS ?= 2
 FUZZ_SECONDS ?= 60
 TESTS ?= $(sort $(wildcard t/*.t))
 
+# What "sudo make" has left cannot be written to without it.
+FOREIGN := $(shell [ "$$(id -u)" = 0 ] || find $(BUILD) -maxdepth 3 \
+	! -type l ! -user "$$(id -u)" ! -writable -print -quit 2>/dev/null)
+
+ifneq ($(FOREIGN),)
+$(error $(FOREIGN) is not yours, perhaps of an earlier "sudo make": use \
+	sudo again, or "sudo chown -R $$USER $(BUILD)")
+endif
+
 # Late binding: both may be installed by "deps" in the same run.
 NGINX ?= $(shell PATH=$$PATH:/usr/sbin command -v nginx)
 NGINX_SRC ?= $(patsubst %/conf_flags,%,$(shell dpkg -L nginx-dev 2>/dev/null \
