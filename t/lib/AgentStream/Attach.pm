@@ -18,9 +18,9 @@ use AgentStream::Process qw(free_ports slurp wait_for);
 
 use Exporter 'import';
 
-our @EXPORT = qw(attach change_conf cut_after done_killed events events_of hear
-                 join_raw kill_worker on_worker prompts restart_nginx rss send_to
-                 turn_state);
+our @EXPORT = qw(attach change_conf cut_after done_killed events events_of files
+                 hear join_raw kill_worker on_worker prompts restart_nginx rss
+                 send_to turn_state);
 
 my $json = JSON::PP->new->utf8->canonical;
 
@@ -219,6 +219,16 @@ sub rss {
     my ($pid) = @_;
 
     return slurp("/proc/$pid/status") =~ /^RssAnon:\s+(\d+) kB/m ? $1 : 0;
+}
+
+
+# descriptors of a process
+
+sub files {
+    my ($pid) = @_;
+    my @fds = glob "/proc/$pid/fd/*";
+
+    return scalar @fds;
 }
 
 

@@ -12,7 +12,7 @@ use warnings;
 use Errno qw(EAGAIN EWOULDBLOCK EINTR);
 use IO::Select;
 use IO::Socket::INET;
-use Socket qw(SO_RCVBUF);
+use Socket qw(SHUT_WR SOL_SOCKET SO_LINGER SO_RCVBUF);
 use Time::HiRes qw(time);
 
 use AgentStream::Process qw(scaled);
@@ -83,6 +83,28 @@ sub close {
     CORE::close($self->{fh}) if $self->{fh};
     $self->{process}->stop('TERM', 2) if $self->{process};
     $self->{fh} = undef;
+
+    return $self;
+}
+
+
+# as the kernel does for a process that died with bytes unread
+
+sub reset {
+    my ($self) = @_;
+
+    setsockopt($self->{fh}, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0));
+
+    return $self->close();
+}
+
+
+# has nothing more to say, but listens
+
+sub half_close {
+    my ($self) = @_;
+
+    shutdown($self->{fh}, SHUT_WR);
 
     return $self;
 }
