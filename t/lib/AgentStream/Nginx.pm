@@ -16,7 +16,7 @@ use AgentStream::Process qw(free_ports slurp wait_for);
 
 my $root = abs_path("$FindBin::Bin/..");
 
-my $TEMPLATE = <<'EOF';
+our $TEMPLATE = <<'EOF';
 %%globals%%
 
 %%user%%
