@@ -126,6 +126,7 @@ event_handler(void *ctx, ngx_str_t *data)
 {
     budget_t *b = ctx;
 
+    ngx_int_t                      rc;
     ngx_msec_t                     next;
     ngx_http_agentstream_event_t   ev;
 
@@ -144,7 +145,14 @@ event_handler(void *ctx, ngx_str_t *data)
         return NGX_OK;
     }
 
-    if (ngx_http_agentstream_opencode_parse(data, &b->json, &ev) != NGX_OK) {
+    if (b->tr == NULL) {
+        rc = ngx_http_agentstream_opencode_parse(data, &b->json, &ev);
+
+    } else {
+        rc = ngx_http_agentstream_opencode_read(data, &b->json, &ev);
+    }
+
+    if (rc != NGX_OK) {
         abort();
     }
 

@@ -394,8 +394,6 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
         goto skipped;
     }
 
-    ev.json = NULL;
-
     rc = ngx_http_agentstream_opencode_peek(data, &ev);
 
     if (rc == NGX_DECLINED) {
@@ -428,7 +426,7 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
     }
 
     if (ev.json == NULL) {
-        rc = ngx_http_agentstream_opencode_parse(data, &hub->json, &ev);
+        rc = ngx_http_agentstream_opencode_read(data, &hub->json, &ev);
 
         if (rc != NGX_OK) {
             goto skipped;

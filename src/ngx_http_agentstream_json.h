@@ -179,10 +179,13 @@ void ngx_http_agentstream_json_split_destroy(
     ngx_http_agentstream_json_split_t *split);
 
 
-/* between json.c and json_string.c: the string that starts at p, NULL when it
-   is not valid; whether a slice with escapes decodes to the given text */
+/* the end of the string whose quote is at p, NULL when it is not valid; of the
+   token only the type is set */
 u_char *ngx_http_agentstream_json_scan_string(u_char *p, u_char *last,
     ngx_http_agentstream_json_token_t *token);
+
+/* between json.c and json_string.c: whether a slice with escapes decodes to the
+   given text */
 ngx_uint_t ngx_http_agentstream_json_decodes_to(ngx_str_t *escaped,
     const char *text, size_t len);
 

@@ -43,6 +43,10 @@ static ngx_int_t ngx_http_agentstream_opencode_parent(u_char *p, u_char *last,
     ngx_str_t *parent);
 static ngx_str_t ngx_http_agentstream_opencode_session(
     ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_opencode_delta(ngx_str_t *data,
+    ngx_http_agentstream_event_t *ev);
+static u_char *ngx_http_agentstream_opencode_string(u_char *p, u_char *last,
+    ngx_str_t *value);
 
 
 #define ngx_http_agentstream_opencode_skip_text(p, last, text)                \
@@ -97,6 +101,8 @@ ngx_http_agentstream_opencode_peek(ngx_str_t *data,
 
     ngx_memzero(ev, sizeof(ngx_http_agentstream_event_t));
 
+    ev->data = *data;
+
     p = data->data;
     last = p + data->len;
 
@@ -142,6 +148,8 @@ ngx_http_agentstream_opencode_peek(ngx_str_t *data,
     if (p == NULL) {
         return NGX_DECLINED;
     }
+
+    ev->rest = p;
 
     if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_CREATED) {
         return ngx_http_agentstream_opencode_parent(p, last, &ev->parent);
@@ -359,6 +367,8 @@ ngx_http_agentstream_opencode_parse(ngx_str_t *data,
 
     ngx_memzero(ev, sizeof(ngx_http_agentstream_event_t));
 
+    ev->data = *data;
+
     rc = ngx_http_agentstream_json_parse(json, data->data, data->len);
     if (rc != NGX_OK) {
         return rc;
@@ -389,7 +399,79 @@ ngx_http_agentstream_opencode_parse(ngx_str_t *data,
                                                         "parentID");
     }
 
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA
+        && ngx_http_agentstream_json_is(json,
+               ngx_http_agentstream_opencode_get(json, ev->properties,
+                                                 "field"),
+               "text"))
+    {
+        ev->message = ngx_http_agentstream_opencode_text(json, ev->properties,
+                                                         "messageID");
+        ev->part = ngx_http_agentstream_opencode_text(json, ev->properties,
+                                                      "partID");
+        ev->text = ngx_http_agentstream_opencode_text(json, ev->properties,
+                                                      "delta");
+    }
+
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_read(ngx_str_t *data,
+    ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev)
+{
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA && ev->rest
+        && ngx_http_agentstream_opencode_delta(data, ev) == NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_opencode_parse(data, json, ev);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_opencode_delta(ngx_str_t *data,
+    ngx_http_agentstream_event_t *ev)
+{
+    u_char  *p, *last;
+
+    p = ev->rest;
+    last = data->data + data->len;
+
+    p = ngx_http_agentstream_opencode_skip_text(p, last, ",\"messageID\":");
+    p = ngx_http_agentstream_opencode_string(p, last, &ev->message);
+    p = ngx_http_agentstream_opencode_skip_text(p, last, ",\"partID\":");
+    p = ngx_http_agentstream_opencode_string(p, last, &ev->part);
+    p = ngx_http_agentstream_opencode_skip_text(p, last,
+                                          ",\"field\":\"text\",\"delta\":");
+    p = ngx_http_agentstream_opencode_string(p, last, &ev->text);
+    p = ngx_http_agentstream_opencode_skip_text(p, last, "}}");
+
+    return (p == last) ? NGX_OK : NGX_DECLINED;
+}
+
+
+static u_char *
+ngx_http_agentstream_opencode_string(u_char *p, u_char *last,
+    ngx_str_t *value)
+{
+    u_char                             *end;
+    ngx_http_agentstream_json_token_t   token;
+
+    if (p == NULL || p == last || *p != '"') {
+        return NULL;
+    }
+
+    end = ngx_http_agentstream_json_scan_string(p, last, &token);
+
+    if (end) {
+        value->data = p + 1;
+        value->len = end - p - 2;
+    }
+
+    return end;
 }
 
 

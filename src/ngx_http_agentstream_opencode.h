@@ -47,11 +47,21 @@ typedef enum {
 /* slices of the event's own bytes, valid as long as those are */
 
 typedef struct {
+    ngx_str_t                            data;        /* all of it */
     ngx_uint_t                           type;
     ngx_str_t                            session;     /* empty: of none */
     ngx_str_t                            parent;      /* of session.created */
-    ngx_http_agentstream_json_t         *json;        /* after _parse() */
-    ngx_uint_t                           properties;  /* after _parse() */
+    u_char                              *rest;        /* after _peek(): what
+                                                         follows the session */
+
+    /* of a text's delta, after _read(); the text is still escaped */
+    ngx_str_t                            message;
+    ngx_str_t                            part;
+    ngx_str_t                            text;
+
+    /* after _parse() */
+    ngx_http_agentstream_json_t         *json;
+    ngx_uint_t                           properties;
 } ngx_http_agentstream_event_t;
 
 
@@ -66,6 +76,11 @@ ngx_int_t ngx_http_agentstream_opencode_peek(ngx_str_t *data,
 /* the whole event: validated and indexed in json; NGX_DECLINED: no valid event,
    NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_opencode_parse(ngx_str_t *data,
+    ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev);
+
+/* the rest of what _peek() has found: a text's delta in OpenCode's usual order
+   is cut out and never parsed, all else is, as by _parse() */
+ngx_int_t ngx_http_agentstream_opencode_read(ngx_str_t *data,
     ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev);
 
 /*

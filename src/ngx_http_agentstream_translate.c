@@ -223,17 +223,21 @@ ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
 
     s = ngx_http_agentstream_translate_session_find(tr, &ev->session);
 
-    if (s == NULL || ev->properties == 0) {
+    if (s == NULL) {
+        return NGX_OK;
+    }
+
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA) {
+        return ngx_http_agentstream_translate_text_delta(tr, s, ev);
+    }
+
+    if (ev->properties == 0) {
         return NGX_OK;
     }
 
     json = ev->json;
 
     switch (ev->type) {
-
-    case NGX_HTTP_AGENTSTREAM_EVENT_DELTA:
-        return ngx_http_agentstream_translate_text_delta(tr, s, json,
-                                                         ev->properties);
 
     case NGX_HTTP_AGENTSTREAM_EVENT_PART:
         v = ngx_http_agentstream_json_get(json, ev->properties, "part");

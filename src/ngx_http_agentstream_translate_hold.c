@@ -16,8 +16,8 @@
 #define NGX_HTTP_AGENTSTREAM_TR_HELD_MAX  262144
 
 
-/* malloc()ed; the event's properties, or the part, follow it as the only
-   element of an array, since json's root is 0 and 0 means absent */
+/* malloc()ed; a delta's text follows it, or the part as the only element of an
+   array, since json's root is 0 and 0 means absent */
 
 typedef struct {
     ngx_queue_t                              queue;     /* in tr->holding */
@@ -30,6 +30,9 @@ typedef struct {
 static ngx_http_agentstream_tr_held_t *ngx_http_agentstream_translate_hold_next(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
+static ngx_int_t ngx_http_agentstream_translate_hold_handle(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_held_t *held);
 static void ngx_http_agentstream_translate_hold_release(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_held_t *held);
@@ -38,15 +41,14 @@ static void ngx_http_agentstream_translate_hold_release(
 ngx_int_t
 ngx_http_agentstream_translate_hold_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_tr_part_t *part,
-    ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t delta)
+    ngx_str_t *raw, ngx_uint_t delta)
 {
     u_char                          *p;
-    size_t                           size;
-    ngx_str_t                        raw;
+    size_t                           len, size;
     ngx_http_agentstream_tr_held_t  *held;
 
-    raw = ngx_http_agentstream_json_raw(json, value);
-    size = sizeof(ngx_http_agentstream_tr_held_t) + raw.len + 2;
+    len = raw->len + (delta ? 0 : 2);
+    size = sizeof(ngx_http_agentstream_tr_held_t) + len;
 
     if (part->gap && delta) {
         return NGX_OK;
@@ -66,14 +68,19 @@ ngx_http_agentstream_translate_hold_add(ngx_http_agentstream_translate_t *tr,
     }
 
     held->part = part;
-    held->len = raw.len + 2;
+    held->len = len;
     held->delta = delta;
 
     p = (u_char *) (held + 1);
 
-    *p++ = '[';
-    p = ngx_cpymem(p, raw.data, raw.len);
-    *p = ']';
+    if (delta) {
+        ngx_memcpy(p, raw->data, raw->len);
+
+    } else {
+        *p++ = '[';
+        p = ngx_cpymem(p, raw->data, raw->len);
+        *p = ']';
+    }
 
     ngx_queue_insert_tail(&tr->holding, &held->queue);
 
@@ -94,8 +101,6 @@ ngx_http_agentstream_translate_hold_replay(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)
 {
     ngx_int_t                        rc;
-    ngx_uint_t                       v;
-    ngx_http_agentstream_json_t      json;
     ngx_http_agentstream_tr_held_t  *held;
 
     if (tr->state.nheld == 0) {
@@ -115,28 +120,46 @@ ngx_http_agentstream_translate_hold_replay(
 
         ngx_queue_remove(&held->queue);
 
-        ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
-
-        if (rc == NGX_OK
-            && ngx_http_agentstream_json_parse(&json, (u_char *) (held + 1),
-                                               held->len)
-               == NGX_OK)
-        {
-            v = ngx_http_agentstream_json_first(&json, 0);
-
-            if (held->delta) {
-                rc = ngx_http_agentstream_translate_text_delta(tr, m->session,
-                                                               &json, v);
-
-            } else {
-                rc = ngx_http_agentstream_translate_part_update(tr, m->session,
-                                                                &json, v, 0);
-            }
+        if (rc == NGX_OK) {
+            rc = ngx_http_agentstream_translate_hold_handle(tr, held);
         }
 
-        ngx_http_agentstream_json_destroy(&json);
         ngx_http_agentstream_translate_hold_release(tr, held);
     }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_hold_handle(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_held_t *held)
+{
+    ngx_int_t                           rc;
+    ngx_str_t                           raw;
+    ngx_uint_t                          v;
+    ngx_http_agentstream_json_t         json;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    raw.data = (u_char *) (held + 1);
+    raw.len = held->len;
+
+    if (held->delta) {
+        return ngx_http_agentstream_translate_text_part(tr, held->part, &raw);
+    }
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, raw.data, raw.len);
+
+    if (rc == NGX_OK) {
+        s = held->part->message->session;
+        v = ngx_http_agentstream_json_first(&json, 0);
+
+        rc = ngx_http_agentstream_translate_part_update(tr, s, &json, v, 0);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
 
     return rc;
 }

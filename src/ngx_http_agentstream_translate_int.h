@@ -313,8 +313,7 @@ ngx_int_t ngx_http_agentstream_translate_part_remove(
 
 ngx_int_t ngx_http_agentstream_translate_hold_add(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
-    ngx_http_agentstream_tr_part_t *part, ngx_http_agentstream_json_t *json,
-    ngx_uint_t value, ngx_uint_t delta);
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *raw, ngx_uint_t delta);
 ngx_int_t ngx_http_agentstream_translate_hold_replay(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
@@ -327,7 +326,10 @@ void ngx_http_agentstream_translate_hold_forget(
 
 ngx_int_t ngx_http_agentstream_translate_text_delta(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
-    ngx_http_agentstream_json_t *json, ngx_uint_t properties);
+    ngx_http_agentstream_event_t *ev);
+ngx_int_t ngx_http_agentstream_translate_text_part(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text);
 ngx_int_t ngx_http_agentstream_translate_text_snapshot(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text, ngx_uint_t final, ngx_uint_t rest);

@@ -83,7 +83,7 @@ ngx_http_agentstream_translate_part_update(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t rest)
 {
-    ngx_str_t                           id, message;
+    ngx_str_t                           id, raw, message;
     ngx_http_agentstream_tr_part_t     *part;
     ngx_http_agentstream_tr_message_t  *m;
 
@@ -115,8 +115,8 @@ ngx_http_agentstream_translate_part_update(
     part->mark = tr->mark;
 
     if (!m->known) {
-        return ngx_http_agentstream_translate_hold_add(tr, m, part, json, value,
-                                                       0);
+        raw = ngx_http_agentstream_json_raw(json, value);
+        return ngx_http_agentstream_translate_hold_add(tr, m, part, &raw, 0);
     }
 
     if (part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {

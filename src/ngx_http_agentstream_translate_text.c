@@ -26,37 +26,24 @@ static ngx_int_t ngx_http_agentstream_translate_text_discard_stale(
 
 ngx_int_t
 ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t properties)
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
 {
-    ngx_str_t                           id, text;
-    ngx_uint_t                          v;
     ngx_http_agentstream_tr_part_t     *part;
     ngx_http_agentstream_tr_message_t  *m;
 
-    v = ngx_http_agentstream_json_get(json, properties, "field");
-
-    if (!ngx_http_agentstream_json_is(json, v, "text")) {
+    if (ev->part.len == 0 || ev->text.len == 0) {
         return NGX_OK;
     }
 
-    id = ngx_http_agentstream_opencode_text(json, properties, "partID");
-    text = ngx_http_agentstream_opencode_text(json, properties, "delta");
-
-    if (id.len == 0 || text.len == 0) {
-        return NGX_OK;
-    }
-
-    part = ngx_http_agentstream_translate_part_find(tr, &id);
+    part = ngx_http_agentstream_translate_part_find(tr, &ev->part);
 
     if (part == NULL) {
-        text = ngx_http_agentstream_opencode_text(json, properties,
-                                                  "messageID");
-        if (text.len == 0) {
+
+        if (ev->message.len == 0) {
             return NGX_OK;
         }
 
-        m = ngx_http_agentstream_translate_message_get(tr, s, &text);
+        m = ngx_http_agentstream_translate_message_get(tr, s, &ev->message);
         if (m == NULL) {
             return NGX_ERROR;
         }
@@ -65,15 +52,31 @@ ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
             return NGX_OK;
         }
 
-        part = ngx_http_agentstream_translate_part_get(tr, m, &id);
+        part = ngx_http_agentstream_translate_part_get(tr, m, &ev->part);
         if (part == NULL) {
             return NGX_ERROR;
         }
     }
 
+    if (part->message->session != s) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_translate_text_part(tr, part, &ev->text);
+}
+
+
+/* what a delta adds to the part, now or, when it was held, later */
+
+ngx_int_t
+ngx_http_agentstream_translate_text_part(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
     m = part->message;
 
-    if (m->session != s || part->final || part->gap || part->removed) {
+    if (part->final || part->gap || part->removed) {
         return NGX_OK;
     }
 
@@ -82,17 +85,16 @@ ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
     }
 
     if (!m->known || part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
-        return ngx_http_agentstream_translate_hold_add(tr, m, part, json,
-                                                       properties, 1);
+        return ngx_http_agentstream_translate_hold_add(tr, m, part, text, 1);
     }
 
     if (part->kind > NGX_HTTP_AGENTSTREAM_TR_THOUGHT) {
         return NGX_OK;
     }
 
-    ngx_http_agentstream_tr_active(tr, s);
+    ngx_http_agentstream_tr_active(tr, m->session);
 
-    return ngx_http_agentstream_translate_text_add(tr, part, &text);
+    return ngx_http_agentstream_translate_text_add(tr, part, text);
 }
 
 

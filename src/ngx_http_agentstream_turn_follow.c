@@ -76,19 +76,19 @@ static void
 ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_event_t *ev)
 {
-    ngx_str_t                     raw;
+    ngx_str_t                    *raw;
     ngx_http_agentstream_held_t  *held;
 
     if (turn->missed) {
         return;
     }
 
-    raw = ngx_http_agentstream_json_raw(ev->json, 0);
+    raw = &ev->data;
 
     held = NULL;
 
-    if (raw.len <= NGX_HTTP_AGENTSTREAM_TURN_HELD - turn->held_size) {
-        held = ngx_alloc(sizeof(ngx_http_agentstream_held_t) + raw.len,
+    if (raw->len <= NGX_HTTP_AGENTSTREAM_TURN_HELD - turn->held_size) {
+        held = ngx_alloc(sizeof(ngx_http_agentstream_held_t) + raw->len,
                          ngx_cycle->log);
     }
 
@@ -99,11 +99,11 @@ ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    held->len = raw.len;
-    ngx_memcpy(held->data, raw.data, raw.len);
+    held->len = raw->len;
+    ngx_memcpy(held->data, raw->data, raw->len);
 
     ngx_queue_insert_tail(&turn->held_events, &held->queue);
-    turn->held_size += raw.len;
+    turn->held_size += raw->len;
 }
 
 
@@ -131,7 +131,9 @@ ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
         data.data = held->data;
         data.len = held->len;
 
-        if (ngx_http_agentstream_opencode_parse(&data, &json, &ev) == NGX_OK) {
+        (void) ngx_http_agentstream_opencode_peek(&data, &ev);
+
+        if (ngx_http_agentstream_opencode_read(&data, &json, &ev) == NGX_OK) {
             rc = ngx_http_agentstream_translate_event(turn->translate, &ev);
         }
 

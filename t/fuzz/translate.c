@@ -254,6 +254,17 @@ fuzz_event(void *ctx, ngx_str_t *data)
                 check(fuzz_twice(data));
             }
 
+            if (rc == NGX_OK && peek.type == ev.type) {
+                check(ngx_http_agentstream_opencode_read(data, &f->json, &peek)
+                      == NGX_OK);
+            }
+
+            if (rc == NGX_OK && peek.json == NULL && peek.part.len) {
+                check(peek.part.len == ev.part.len
+                      && peek.text.len == ev.text.len);
+                ev = peek;
+            }
+
             check(ngx_http_agentstream_translate_event(f->tr, &ev) == NGX_OK);
         }
     }

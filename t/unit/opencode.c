@@ -35,6 +35,8 @@ typedef struct {
     ngx_uint_t                    events;
     ngx_uint_t                    declined;
     ngx_uint_t                    wrong;
+    ngx_uint_t                    deltas;
+    ngx_uint_t                    cut;
     ngx_http_agentstream_json_t   json;
 } counts_t;
 
@@ -53,7 +55,7 @@ compare(void *ctx, ngx_str_t *data)
     counts_t *c = ctx;
 
     ngx_str_t                     copy;
-    ngx_http_agentstream_event_t  peek, parse;
+    ngx_http_agentstream_event_t  peek, parse, read;
 
     c->events++;
 
@@ -72,6 +74,26 @@ compare(void *ctx, ngx_str_t *data)
     {
         tap_diag("%.*s", (int) ngx_min(data->len, 300), (char *) data->data);
         c->wrong++;
+
+    } else {
+
+        /* a delta that is cut out says what a parse of it does */
+
+        read = peek;
+
+        if (ngx_http_agentstream_opencode_read(&copy, &c->json, &read)
+            != NGX_OK
+            || !same(&read.message, &parse.message)
+            || !same(&read.part, &parse.part)
+            || !same(&read.text, &parse.text))
+        {
+            tap_diag("%.*s", (int) ngx_min(data->len, 300),
+                     (char *) data->data);
+            c->wrong++;
+        }
+
+        c->cut += (read.json == NULL);
+        c->deltas += (read.type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA);
     }
 
     free(copy.data);
@@ -119,11 +141,89 @@ test_captures(void)
     ngx_http_agentstream_json_destroy(&c.json);
 
     tap_ok(c.events > 2500, "%lu events", (unsigned long) c.events);
-    tap_is(c.wrong, 0, "peek and parse agree");
+    tap_is(c.wrong, 0, "peek, read and parse agree");
+    tap_ok(c.deltas > 500 && c.cut == c.deltas, "no delta of %lu is parsed",
+           (unsigned long) c.deltas);
 
     /* the unwrapped captures hold some in another order */
 
     tap_ok(c.declined < 5, "%lu need a parse", (unsigned long) c.declined);
+}
+
+
+/* what is no delta of a text in the usual order is left to the parser, which
+   tells the one that is in another order from the one that is none */
+
+static void
+test_read(void)
+{
+    ngx_int_t                     rc;
+    ngx_str_t                     copy;
+    ngx_uint_t                    i;
+    ngx_http_agentstream_json_t   json;
+    ngx_http_agentstream_event_t  ev;
+
+#define DELTA(rest)                                                           \
+    "{\"id\":\"evt_1\",\"type\":\"message.part.delta\",\"properties\":{"      \
+    "\"sessionID\":\"ses_1\",\"messageID\":\"msg_1\"," rest
+
+    static struct {
+        const char  *text;
+        ngx_int_t    rc;
+        ngx_uint_t   parsed;
+        const char  *delta;
+    } cases[] = {
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"a\\n\"}}"),
+          NGX_OK, 0, "a\\n" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"\"}}"),
+          NGX_OK, 0, "" },
+        { DELTA("\"partID\":\"prt_1\",\"delta\":\"a\",\"field\":\"text\"}}"),
+          NGX_OK, 1, "a" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"a\"},"
+                "\"x\":1}"), NGX_OK, 1, "a" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"a\","
+                "\"delta\":\"b\"}}"), NGX_OK, 1, "b" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"input\",\"delta\":\"a\"}}"),
+          NGX_OK, 1, "" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"\\q\"}}"),
+          NGX_DECLINED, 1, "" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"\xff\"}}"),
+          NGX_DECLINED, 1, "" },
+        { DELTA("\"partID\":\"prt_\xff\",\"field\":\"text\",\"delta\":\"\"}}"),
+          NGX_DECLINED, 1, "" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"a\"}}}"),
+          NGX_DECLINED, 1, "" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":\"a"),
+          NGX_DECLINED, 1, "" },
+        { DELTA("\"partID\":\"prt_1\",\"field\":\"text\",\"delta\":"),
+          NGX_DECLINED, 1, "" }
+    };
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        copy.len = strlen(cases[i].text);
+        copy.data = tap_copy(cases[i].text, copy.len);
+
+        tap_ok(ngx_http_agentstream_opencode_peek(&copy, &ev) == NGX_OK,
+               "a delta");
+
+        rc = ngx_http_agentstream_opencode_read(&copy, &json, &ev);
+
+        tap_is(rc, cases[i].rc, cases[i].text);
+
+        if (rc == NGX_OK) {
+            tap_is(ev.json != NULL, cases[i].parsed, "parsed or not");
+            tap_ok(ev.text.len == strlen(cases[i].delta)
+                   && (ev.text.len == 0
+                       || ngx_memcmp(ev.text.data, cases[i].delta,
+                                     ev.text.len) == 0), "its text");
+        }
+
+        free(copy.data);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
 }
 
 
@@ -420,6 +520,7 @@ main(void)
 {
     test_captures();
     test_peek();
+    test_read();
     test_parse();
     test_address();
     test_ids();

@@ -221,7 +221,9 @@ feed(fixture_t *f, ngx_str_t *data)
     copy.len = data->len;
     copy.data = tap_copy(data->data, data->len);
 
-    rc = ngx_http_agentstream_opencode_parse(&copy, &f->json, &ev);
+    (void) ngx_http_agentstream_opencode_peek(&copy, &ev);
+
+    rc = ngx_http_agentstream_opencode_read(&copy, &f->json, &ev);
 
     if (rc == NGX_OK) {
         rc = ngx_http_agentstream_translate_event(f->tr, &ev);
