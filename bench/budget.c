@@ -135,7 +135,7 @@ event_handler(void *ctx, ngx_str_t *data)
     if (ngx_http_agentstream_opencode_peek(data, &ev) == NGX_OK
         && ev.session.len
         && ngx_str_rbtree_lookup(&b->routes, &ev.session,
-                                 ngx_crc32_short(ev.session.data,
+                                 ngx_murmur_hash2(ev.session.data,
                                                  ev.session.len)))
     {
         b->routed++;
@@ -386,7 +386,7 @@ main(void)
         b.others[i].str.len = sprintf((char *) b.names[i],
                                       "ses_e1d7%06luffeBVa3Sjer280",
                                       (unsigned long) i);
-        b.others[i].node.key = ngx_crc32_short(b.names[i],
+        b.others[i].node.key = ngx_murmur_hash2(b.names[i],
                                                b.others[i].str.len);
         ngx_rbtree_insert(&b.routes, &b.others[i].node);
     }

@@ -76,6 +76,19 @@ ngx_http_agentstream_acp_timestamp(u_char *dst, time_t sec, ngx_uint_t msec)
 }
 
 
+void
+ngx_http_agentstream_acp_msec(u_char *timestamp, ngx_uint_t msec)
+{
+    u_char  *p;
+
+    p = timestamp + NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN - 1;
+
+    *--p = (u_char) ('0' + msec % 10);
+    *--p = (u_char) ('0' + msec / 10 % 10);
+    *--p = (u_char) ('0' + msec / 100 % 10);
+}
+
+
 size_t
 ngx_http_agentstream_acp_error_size(ngx_str_t *message, ngx_str_t *details)
 {

@@ -26,6 +26,8 @@
 /* ISO 8601 in UTC with milliseconds, of just that length */
 u_char *ngx_http_agentstream_acp_timestamp(u_char *dst, time_t sec,
     ngx_uint_t msec);
+/* the milliseconds of one that was made in this second */
+void ngx_http_agentstream_acp_msec(u_char *timestamp, ngx_uint_t msec);
 
 /* "error"; details is JSON or NULL, code 0 is null; message is plain UTF-8 */
 size_t ngx_http_agentstream_acp_error_size(ngx_str_t *message,

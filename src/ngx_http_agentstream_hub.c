@@ -191,7 +191,7 @@ ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
 {
     route->sub = sub;
     route->sn.str = *session;
-    route->sn.node.key = ngx_crc32_short(session->data, session->len);
+    route->sn.node.key = ngx_murmur_hash2(session->data, session->len);
 
     ngx_rbtree_insert(&sub->hub->routes, &route->sn.node);
 }
@@ -464,7 +464,7 @@ ngx_http_agentstream_hub_lookup(ngx_http_agentstream_hub_t *hub,
 {
     return (ngx_http_agentstream_route_t *)
                ngx_str_rbtree_lookup(&hub->routes, session,
-                              ngx_crc32_short(session->data, session->len));
+                              ngx_murmur_hash2(session->data, session->len));
 }
 
 

@@ -170,7 +170,7 @@ ngx_http_agentstream_notify_add(ngx_http_agentstream_waiter_t *waiter,
         watch->sn.str.len = ngx_min(id->len, sizeof(watch->id));
         watch->sn.str.data = watch->id;
         ngx_memcpy(watch->id, id->data, watch->sn.str.len);
-        watch->sn.node.key = ngx_crc32_short(watch->id, watch->sn.str.len);
+        watch->sn.node.key = ngx_murmur_hash2(watch->id, watch->sn.str.len);
 
         ngx_rbtree_insert(&notify->tree, &watch->sn.node);
         ngx_queue_insert_tail(&notify->watches, &watch->queue);
@@ -214,7 +214,7 @@ ngx_http_agentstream_notify_find(ngx_http_agentstream_notify_t *notify,
 {
     return (ngx_http_agentstream_watch_t *)
                ngx_str_rbtree_lookup(&notify->tree, turn,
-                                     ngx_crc32_short(turn->data, turn->len));
+                                     ngx_murmur_hash2(turn->data, turn->len));
 }
 
 

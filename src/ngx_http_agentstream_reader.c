@@ -33,6 +33,9 @@ typedef struct {
     ngx_http_agentstream_waiter_t        waiter;       /* for packets */
     ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_http_agentstream_cursor_t        cursor;
+    ngx_http_agentstream_node_t         *node;         /* the turn's */
+    ngx_uint_t                           freed;        /* ... as long as no
+                                                          turn was */
     ngx_event_t                          start;
     ngx_msec_t                           asked_at;     /* after the owner */
     u_char                               turn[
@@ -50,6 +53,7 @@ typedef struct {
     unsigned                             more:1;   /* there are packets */
     unsigned                             lost:1;   /* ... but not the one
                                                       wanted */
+    unsigned                             all:1;    /* none is left */
     unsigned                             ended:1;
     unsigned                             begun:1;  /* its status is known */
     unsigned                             orphan:1;
@@ -281,8 +285,8 @@ ngx_http_agentstream_reader_open(ngx_http_agentstream_reader_t *reader)
 
 /*
  * What is new, as far as it fits.  NGX_OK, NGX_AGAIN: it is on its way, *end:
- * it was the last; NGX_BUSY: nothing is; NGX_DECLINED: what comes next is not
- * kept any more.
+ * it was the last; NGX_BUSY: there is no more; NGX_DECLINED: what comes next is
+ * not kept any more.
  */
 
 static ngx_int_t
@@ -294,29 +298,30 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
     ngx_int_t                            rc;
     ngx_http_agentstream_reader_view_t   view;
 
-    p = NULL;
     last = NULL;
-    size = 0;
+    size = NGX_HTTP_AGENTSTREAM_READER_SIZE;
     head = reader->args.retry ? NGX_HTTP_AGENTSTREAM_RETRY_LEN : 0;
 
     for ( ;; ) {
-        ngx_http_agentstream_reader_look(reader, p ? p + head : NULL, size,
-                                         &view);
-
-        if (view.lost || view.size || !view.more) {
-            break;
-        }
-
-        if (p) {
-            ngx_free(p);
-        }
-
-        size = ngx_max(view.need, NGX_HTTP_AGENTSTREAM_READER_SIZE);
-
         p = ngx_alloc(head + size, reader->request->connection->log);
         if (p == NULL) {
             return NGX_ERROR;
         }
+
+        ngx_http_agentstream_reader_look(reader, p + head, size, &view);
+
+        if (view.size) {
+            break;
+        }
+
+        ngx_free(p);
+        p = NULL;
+
+        if (view.need == 0) {
+            break;
+        }
+
+        size = view.need;
     }
 
     *end = (view.ended && !reader->args.follow);
@@ -357,6 +362,10 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
     rc = ngx_http_agentstream_output_send(&reader->output, p, last, *end);
     p = NULL;
 
+    if (rc == NGX_OK && view.all && !*end) {
+        rc = NGX_BUSY;
+    }
+
 done:
 
     if (p) {
@@ -365,6 +374,7 @@ done:
 
     if (view.ended && !*end) {
         reader->args.turn.len = 0;
+        reader->node = NULL;
         ngx_http_agentstream_notify_detach(&reader->waiter);
 
         if (rc == NGX_BUSY) {
@@ -401,7 +411,13 @@ ngx_http_agentstream_reader_look(ngx_http_agentstream_reader_t *reader,
 
     ngx_http_agentstream_zone_lock(zone);
 
-    node = ngx_http_agentstream_zone_find_locked(zone, &reader->args.turn);
+    if (reader->node == NULL || reader->freed != zone->sh->freed) {
+        reader->node = ngx_http_agentstream_zone_find_locked(zone,
+                                                         &reader->args.turn);
+        reader->freed = zone->sh->freed;
+    }
+
+    node = reader->node;
 
     if (node == NULL) {
         view->lost = 1;
@@ -419,13 +435,15 @@ ngx_http_agentstream_reader_look(ngx_http_agentstream_reader_t *reader,
         goto done;
     }
 
-    if (view->more && buf) {
+    if (view->more) {
         view->size = ngx_http_agentstream_journal_read_locked(node, cursor,
                                                      buf, size, &view->need);
     }
 
+    view->all = (cursor->seq > journal->last_seq);
+
     if (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED) {
-        view->ended = (cursor->seq > journal->last_seq);
+        view->ended = view->all;
 
     } else if (!view->more
                && ngx_current_msec - reader->asked_at

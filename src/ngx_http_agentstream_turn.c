@@ -97,12 +97,17 @@ ngx_http_agentstream_turn_timestamp(void)
     turns = ngx_http_agentstream_worker->turns;
     tp = ngx_timeofday();
 
-    if (tp->sec != turns->sec || tp->msec != turns->ms) {
+    if (tp->sec != turns->sec) {
         turns->sec = tp->sec;
         turns->ms = tp->msec;
 
         ngx_http_agentstream_acp_timestamp(turns->timestamp, tp->sec,
                                            tp->msec);
+
+    } else if (tp->msec != turns->ms) {
+        turns->ms = tp->msec;
+
+        ngx_http_agentstream_acp_msec(turns->timestamp, tp->msec);
     }
 
     return turns->timestamp;

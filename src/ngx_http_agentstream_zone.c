@@ -177,7 +177,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
 
         session->key_len = key->len;
         ngx_memcpy(session->key, key->data, key->len);
-        session->node.key = ngx_crc32_short(key->data, key->len);
+        session->node.key = ngx_murmur_hash2(key->data, key->len);
         session->running = NULL;
         ngx_queue_init(&session->turns);
         ngx_queue_init(&session->tickets);
@@ -189,7 +189,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
 
     nd->id_len = ngx_min(id->len, sizeof(nd->id));
     ngx_memcpy(nd->id, id->data, nd->id_len);
-    nd->node.key = ngx_crc32_short(nd->id, nd->id_len);
+    nd->node.key = ngx_murmur_hash2(nd->id, nd->id_len);
     nd->session = session;
     nd->owner = zone->slot;
     nd->generation = zone->generation;
@@ -275,7 +275,7 @@ ngx_http_agentstream_zone_find_locked(ngx_http_agentstream_zone_t *zone,
     ngx_rbtree_node_t            *node, *sentinel;
     ngx_http_agentstream_node_t  *nd;
 
-    hash = ngx_crc32_short(id->data, id->len);
+    hash = ngx_murmur_hash2(id->data, id->len);
 
     node = zone->sh->turns.root;
     sentinel = zone->sh->turns.sentinel;
@@ -311,7 +311,7 @@ ngx_http_agentstream_zone_session_locked(ngx_http_agentstream_zone_t *zone,
     ngx_rbtree_node_t               *node, *sentinel;
     ngx_http_agentstream_session_t  *session;
 
-    hash = ngx_crc32_short(key->data, key->len);
+    hash = ngx_murmur_hash2(key->data, key->len);
 
     node = zone->sh->sessions.root;
     sentinel = zone->sh->sessions.sentinel;
@@ -567,6 +567,8 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
 {
     ngx_http_agentstream_block_t    *block, *next;
     ngx_http_agentstream_session_t  *session;
+
+    zone->sh->freed++;
 
     for (block = node->journal.first; block; block = next) {
         next = block->next;

@@ -171,6 +171,9 @@ typedef struct {
     ngx_queue_t                          finished;     /* oldest first */
     ngx_uint_t                           nrunning;
     ngx_uint_t                           nfinished;
+    ngx_uint_t                           freed;        /* turns, so far: as
+                                                          long as it stays,
+                                                          a node does */
     uint64_t                             number;       /* of the last turn */
 
     /* slots of workers where somebody waits for what happens in a session */

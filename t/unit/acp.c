@@ -56,6 +56,9 @@ test_timestamp(void)
     tap_is(end - text, sizeof(text), "a timestamp's length");
     tap_is_str(s, TIMESTAMP, "a timestamp");
 
+    ngx_http_agentstream_acp_msec(text, 8);
+    tap_is_str(s, "2026-01-22T00:11:51.008Z", "some milliseconds later");
+
     (void) ngx_http_agentstream_acp_timestamp(text, 951782400, 7);
     tap_is_str(s, "2000-02-29T00:00:00.007Z", "a leap day");
 }
