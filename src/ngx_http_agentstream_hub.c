@@ -25,6 +25,8 @@
 #define NGX_HTTP_AGENTSTREAM_HUB_DELAY_MIN  200
 #define NGX_HTTP_AGENTSTREAM_HUB_DELAY_MAX  10000
 
+#define NGX_HTTP_AGENTSTREAM_HUB_BUCKETS    1024
+
 
 typedef struct ngx_http_agentstream_hubs_s {
     ngx_queue_t                          hubs;
@@ -45,8 +47,8 @@ struct ngx_http_agentstream_hub_s {
     ngx_http_agentstream_json_t          json;
 
     ngx_queue_t                          subs;
-    ngx_rbtree_t                         routes;   /* by session id */
-    ngx_rbtree_node_t                    sentinel;
+    ngx_http_agentstream_route_t        *routes[   /* by session id */
+                                           NGX_HTTP_AGENTSTREAM_HUB_BUCKETS];
 
     ngx_event_t                          retry;
     ngx_event_t                          silence;
@@ -56,6 +58,10 @@ struct ngx_http_agentstream_hub_s {
     ngx_uint_t                           failures; /* in a row */
     unsigned                             open:1;
 };
+
+
+#define ngx_http_agentstream_hub_bucket(hub, hash)                            \
+    &(hub)->routes[(hash) % NGX_HTTP_AGENTSTREAM_HUB_BUCKETS]
 
 
 static ngx_http_agentstream_hub_t *ngx_http_agentstream_hub_find(
@@ -189,21 +195,36 @@ void
 ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
     ngx_http_agentstream_route_t *route, ngx_str_t *session)
 {
-    route->sub = sub;
-    route->sn.str = *session;
-    route->sn.node.key = ngx_murmur_hash2(session->data, session->len);
+    ngx_http_agentstream_route_t  **bucket;
 
-    ngx_rbtree_insert(&sub->hub->routes, &route->sn.node);
+    route->sub = sub;
+    route->session = *session;
+    route->hash = ngx_murmur_hash2(session->data, session->len);
+
+    bucket = ngx_http_agentstream_hub_bucket(sub->hub, route->hash);
+
+    route->next = *bucket;
+    *bucket = route;
 }
 
 
 void
 ngx_http_agentstream_hub_unroute(ngx_http_agentstream_route_t *route)
 {
-    if (route->sub) {
-        ngx_rbtree_delete(&route->sub->hub->routes, &route->sn.node);
-        route->sub = NULL;
+    ngx_http_agentstream_route_t  **p;
+
+    if (route->sub == NULL) {
+        return;
     }
+
+    p = ngx_http_agentstream_hub_bucket(route->sub->hub, route->hash);
+
+    while (*p != route) {
+        p = &(*p)->next;
+    }
+
+    *p = route->next;
+    route->sub = NULL;
 }
 
 
@@ -273,7 +294,6 @@ ngx_http_agentstream_hub_create(ngx_http_agentstream_loc_conf_t *conf,
     }
 
     ngx_queue_init(&hub->subs);
-    ngx_rbtree_init(&hub->routes, &hub->sentinel, ngx_str_rbtree_insert_value);
 
     hub->sse.limit = conf->event_size;
     hub->sse.handler = ngx_http_agentstream_hub_event;
@@ -462,9 +482,25 @@ static ngx_http_agentstream_route_t *
 ngx_http_agentstream_hub_lookup(ngx_http_agentstream_hub_t *hub,
     ngx_str_t *session)
 {
-    return (ngx_http_agentstream_route_t *)
-               ngx_str_rbtree_lookup(&hub->routes, session,
-                              ngx_murmur_hash2(session->data, session->len));
+    uint32_t                       hash;
+    ngx_http_agentstream_route_t  *route;
+
+    hash = ngx_murmur_hash2(session->data, session->len);
+
+    for (route = *ngx_http_agentstream_hub_bucket(hub, hash);
+         route;
+         route = route->next)
+    {
+        if (route->hash == hash
+            && route->session.len == session->len
+            && ngx_memcmp(route->session.data, session->data, session->len)
+               == 0)
+        {
+            return route;
+        }
+    }
+
+    return NULL;
 }
 
 

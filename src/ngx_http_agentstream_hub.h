@@ -27,10 +27,14 @@ typedef struct ngx_http_agentstream_hub_s  ngx_http_agentstream_hub_t;
 
 /* one session whose events a subscriber wants; memory is the subscriber's */
 
-typedef struct {
-    ngx_str_node_t                       sn;
+typedef struct ngx_http_agentstream_route_s  ngx_http_agentstream_route_t;
+
+struct ngx_http_agentstream_route_s {
+    ngx_http_agentstream_route_t        *next;     /* in its bucket */
+    uint32_t                             hash;
+    ngx_str_t                            session;
     struct ngx_http_agentstream_sub_s   *sub;      /* NULL: not routed */
-} ngx_http_agentstream_route_t;
+};
 
 
 /* part of the subscriber, who closes it before it goes.  No handler may close

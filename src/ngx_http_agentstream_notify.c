@@ -27,6 +27,8 @@ struct ngx_http_agentstream_watch_s {
     ngx_queue_t                          waiters;
     ngx_uint_t                           busy;     /* being woken */
     ngx_uint_t                           follow;   /* a session, not a turn */
+    ngx_http_agentstream_watch_t       **owner;    /* where the turn's owner
+                                                      keeps it, or NULL */
     u_char                               id[64];
 };
 
@@ -277,6 +279,10 @@ ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
 
     notify = ngx_http_agentstream_worker->notify;
 
+    if (watch->owner) {
+        *watch->owner = NULL;
+    }
+
     ngx_http_agentstream_notify_mark(watch, 0);
 
     ngx_rbtree_delete(&notify->tree, &watch->sn.node);
@@ -291,16 +297,31 @@ ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
 
 
 void
-ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers)
+ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers,
+    ngx_http_agentstream_watch_t **watch)
 {
-    ngx_http_agentstream_watch_t  *watch;
-
     ngx_http_agentstream_notify_signal(watchers);
 
-    watch = ngx_http_agentstream_notify_find(
+    if (*watch == NULL) {
+        *watch = ngx_http_agentstream_notify_find(
                                     ngx_http_agentstream_worker->notify, turn);
-    if (watch) {
-        ngx_http_agentstream_notify_run(watch);
+        if (*watch == NULL) {
+            return;
+        }
+
+        (*watch)->owner = watch;
+    }
+
+    ngx_http_agentstream_notify_run(*watch);
+}
+
+
+void
+ngx_http_agentstream_notify_forget(ngx_http_agentstream_watch_t **watch)
+{
+    if (*watch) {
+        (*watch)->owner = NULL;
+        *watch = NULL;
     }
 }
 
@@ -308,8 +329,16 @@ ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers)
 void
 ngx_http_agentstream_notify_announce(ngx_str_t *session)
 {
-    ngx_http_agentstream_notify_wake(session,
+    ngx_http_agentstream_watch_t  *watch;
+
+    ngx_http_agentstream_notify_signal(
                             ngx_http_agentstream_worker->zone->sh->followers);
+
+    watch = ngx_http_agentstream_notify_find(
+                                 ngx_http_agentstream_worker->notify, session);
+    if (watch) {
+        ngx_http_agentstream_notify_run(watch);
+    }
 }
 
 

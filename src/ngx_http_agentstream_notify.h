@@ -49,9 +49,15 @@ ngx_int_t ngx_http_agentstream_notify_follow(
     ngx_http_agentstream_waiter_t *waiter, ngx_str_t *session);
 void ngx_http_agentstream_notify_detach(ngx_http_agentstream_waiter_t *waiter);
 
-/* the turn has new packets or a new state: called by its owner from a posted
-   event, for waiters run at once; watchers as in the turn's node */
-void ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers);
+/*
+ * The turn has new packets or a new state: called by its owner from a posted
+ * event, for waiters run at once; watchers as in the turn's node.  The owner
+ * keeps the watch, NULL at first, so that it need not be found each time, and
+ * forgets it before it goes.
+ */
+void ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers,
+    ngx_http_agentstream_watch_t **watch);
+void ngx_http_agentstream_notify_forget(ngx_http_agentstream_watch_t **watch);
 
 /* a turn of the session began or ended: likewise */
 void ngx_http_agentstream_notify_announce(ngx_str_t *session);

@@ -611,7 +611,8 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
     turn = ev->data;
 
     if (turn->phase != ngx_http_agentstream_turn_finished) {
-        ngx_http_agentstream_notify_wake(&turn->id, turn->node->watchers);
+        ngx_http_agentstream_notify_wake(&turn->id, turn->node->watchers,
+                                         &turn->watch);
 
         if (turn->announce) {
             turn->announce = 0;
@@ -621,7 +622,8 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
         return;
     }
 
-    ngx_http_agentstream_notify_wake(&turn->id, turn->watchers);
+    ngx_http_agentstream_notify_wake(&turn->id, turn->watchers, &turn->watch);
+    ngx_http_agentstream_notify_forget(&turn->watch);
     ngx_http_agentstream_notify_announce(&turn->session);
 
     ngx_http_agentstream_translate_destroy(turn->translate);

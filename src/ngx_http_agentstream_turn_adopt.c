@@ -331,6 +331,8 @@ ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev)
             ngx_delete_posted_event(&turn->wake);
         }
 
+        ngx_http_agentstream_notify_forget(&turn->watch);
+
         ngx_http_agentstream_translate_destroy(turn->translate);
         ngx_destroy_pool(turn->pool);
     }

@@ -75,6 +75,7 @@ typedef struct {
     ngx_event_t                          wake;
     uint64_t                             watchers[
                                       NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+    ngx_http_agentstream_watch_t        *watch;    /* its readers here */
 
     /* points in time; 0: not set */
     ngx_msec_t                           started_at;

@@ -141,7 +141,8 @@ ngx_http_agentstream_zone_dead_locked(ngx_http_agentstream_zone_t *zone,
 
     return s->generation != generation
            || s->pid == 0
-           || (kill(s->pid, 0) == -1 && ngx_errno == ESRCH);
+           || (s->pid != ngx_pid && kill(s->pid, 0) == -1
+               && ngx_errno == ESRCH);
 }
 
 
