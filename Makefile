@@ -225,6 +225,10 @@ $(BUILD)/asan/nginx-asan: Makefile | $(BUILD)/asan/nginx.settings
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
 	@bench/held
 
+.PHONY: test-soak
+test-soak: deps-bench build ## a day's packets on one stream, in two minutes
+	@bench/soak
+
 .PHONY: check
 check: ## check style, layers and that directives are documented
 	@rc=0; for check in $(sort $(wildcard util/check-*)); do \
