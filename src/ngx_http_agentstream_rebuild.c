@@ -185,6 +185,9 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
         return NGX_ERROR;
     }
 
+    /* no event is heard */
+    ngx_http_agentstream_translate_gap(rb->translate);
+
     rb->reconcile.conf = rb->args.conf;
     rb->reconcile.route = &rb->args.route;
     rb->reconcile.directory = &rb->directory;

@@ -18,6 +18,10 @@
 #include "ngx_http_agentstream_reconcile.h"
 
 
+/* a server that is just starting may accept a call and never answer it */
+#define NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT  10000
+
+
 static ngx_int_t ngx_http_agentstream_reconcile_fetch(
     ngx_http_agentstream_reconcile_t *rec);
 static void ngx_http_agentstream_reconcile_status_done(void *data,
@@ -51,6 +55,7 @@ ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec,
         return NGX_ERROR;
     }
 
+    call->timeout = NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT;
     call->done_handler = ngx_http_agentstream_reconcile_status_done;
     call->data = rec;
 
@@ -247,6 +252,7 @@ ngx_http_agentstream_reconcile_asks(ngx_http_agentstream_reconcile_t *rec,
         return NGX_ERROR;
     }
 
+    call->timeout = NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT;
     call->done_handler = ngx_http_agentstream_reconcile_asks_done;
     call->data = rec;
 
@@ -288,42 +294,23 @@ ngx_http_agentstream_reconcile_asks_done(void *data,
 }
 
 
-/* an element of these lists is what the event would have told */
-
 static ngx_int_t
 ngx_http_agentstream_reconcile_ask(ngx_http_agentstream_reconcile_t *rec,
     ngx_str_t *body)
 {
-    ngx_int_t                     rc;
-    ngx_uint_t                    v;
-    ngx_http_agentstream_json_t   json;
-    ngx_http_agentstream_event_t  ev;
+    ngx_int_t                    rc;
+    ngx_http_agentstream_json_t  json;
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
-    ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
 
-    ev.json = &json;
-    ev.type = rec->permission ? NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION
-                              : NGX_HTTP_AGENTSTREAM_EVENT_QUESTION;
+    rc = NGX_OK;
 
-    rc = ngx_http_agentstream_json_parse(&json, body->data, body->len);
-
-    if (rc != NGX_OK
-        || ngx_http_agentstream_json_type(&json, 0)
-           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    if (ngx_http_agentstream_json_parse(&json, body->data, body->len) == NGX_OK
+        && ngx_http_agentstream_json_type(&json, 0)
+           == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
-        ngx_http_agentstream_json_destroy(&json);
-        return NGX_OK;
-    }
-
-    for (v = ngx_http_agentstream_json_first(&json, 0);
-         v && rc == NGX_OK;
-         v = ngx_http_agentstream_json_next(&json, 0, v))
-    {
-        ev.properties = v;
-        ev.session = ngx_http_agentstream_opencode_text(&json, v, "sessionID");
-
-        rc = ngx_http_agentstream_translate_event(rec->translate, &ev);
+        rc = ngx_http_agentstream_translate_asks(rec->translate, &json, 0,
+                                                 rec->permission);
     }
 
     ngx_http_agentstream_json_destroy(&json);

@@ -172,7 +172,14 @@ ngx_int_t ngx_http_agentstream_translate_messages(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *session,
     ngx_http_agentstream_json_t *json, ngx_uint_t messages);
 
-/* one element of such an array, or a GET message answer */
+/* what waits, newer than all that was told before: the array that GET question
+   (permission: 0) or GET permission (1) answers.  What is not in it any more
+   was answered */
+ngx_int_t ngx_http_agentstream_translate_asks(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t list, ngx_uint_t permission);
+
+/* one element of an array of messages, or a GET message answer */
 ngx_int_t ngx_http_agentstream_translate_message(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *session,
     ngx_http_agentstream_json_t *json, ngx_uint_t message);

@@ -21,6 +21,9 @@ static void ngx_http_agentstream_translate_ask_permission(
 static void ngx_http_agentstream_translate_ask_raw(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
     ngx_uint_t object, const char *key, const char *name);
+static ngx_int_t ngx_http_agentstream_translate_ask_resolve(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
+    ngx_str_t *how, ngx_str_t *answers);
 static void ngx_http_agentstream_translate_ask_entry(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
     ngx_uint_t todo);
@@ -201,9 +204,9 @@ ngx_http_agentstream_translate_ask_answer(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t properties, ngx_uint_t permission, ngx_uint_t rejected)
 {
-    ngx_str_t                        id, reply;
-    ngx_http_agentstream_tr_ask_t   *ask;
-    ngx_http_agentstream_acp_buf_t  *b;
+    ngx_str_t                       id, how, answers;
+    ngx_uint_t                      v;
+    ngx_http_agentstream_tr_ask_t  *ask;
 
     id = ngx_http_agentstream_opencode_text(json, properties, "requestID");
 
@@ -215,6 +218,40 @@ ngx_http_agentstream_translate_ask_answer(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
+    ngx_str_set(&answers, "null");
+
+    if (permission) {
+        how = ngx_http_agentstream_opencode_text(json, properties, "reply");
+
+    } else if (rejected) {
+        ngx_str_set(&how, "rejected");
+
+    } else {
+        ngx_str_set(&how, "answered");
+
+        v = ngx_http_agentstream_json_get(json, properties, "answers");
+
+        if (v) {
+            answers = ngx_http_agentstream_json_raw(json, v);
+
+        } else {
+            ngx_str_set(&answers, "[]");
+        }
+    }
+
+    return ngx_http_agentstream_translate_ask_resolve(tr, ask, &how, &answers);
+}
+
+
+/* how: a question's outcome, or the reply to a permission request */
+
+static ngx_int_t
+ngx_http_agentstream_translate_ask_resolve(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
+    ngx_str_t *how, ngx_str_t *answers)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+
     ngx_http_agentstream_translate_ask_answered(tr, ask);
 
     if (tr->conf.core) {
@@ -223,32 +260,134 @@ ngx_http_agentstream_translate_ask_answer(ngx_http_agentstream_translate_t *tr,
 
     b = &tr->buf;
 
-    if (permission) {
-        reply = ngx_http_agentstream_opencode_text(json, properties, "reply");
-
+    if (ask->permission) {
         ngx_http_agentstream_acp_open(b, "permission_resolved",
                                       tr->timestamp);
-        ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":", &id);
-        ngx_http_agentstream_acp_member_text(b, ",\"reply\":", &reply);
+        ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":",
+                                             &ask->id);
+        ngx_http_agentstream_acp_member_text(b, ",\"reply\":", how);
 
     } else {
         ngx_http_agentstream_acp_open(b, "question_resolved", tr->timestamp);
-        ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &id);
+        ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &ask->id);
+        ngx_http_agentstream_acp_member_text(b, ",\"outcome\":", how);
+        ngx_http_agentstream_acp_member(b, ",\"answers\":", answers);
+    }
 
-        if (rejected) {
-            ngx_http_agentstream_acp_literal(b,
-                                 ",\"outcome\":\"rejected\",\"answers\":null");
+    ngx_http_agentstream_acp_close(b, &ask->session->meta);
 
-        } else {
-            ngx_http_agentstream_acp_literal(b, ",\"outcome\":\"answered\"");
-            ngx_http_agentstream_translate_ask_raw(b, json, properties,
-                                                   ",\"answers\":", "answers");
+    return ngx_http_agentstream_translate_send(tr, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_json_t *json, ngx_uint_t list, ngx_uint_t permission)
+{
+    ngx_str_t                           id;
+    ngx_uint_t                          v;
+    ngx_http_agentstream_tr_ask_t      *ask;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    static ngx_str_t  unknown = ngx_string("unknown");
+    static ngx_str_t  none = ngx_string("null");
+
+    if (tr->finished || !tr->state.user_seen) {
+        return NGX_OK;
+    }
+
+    tr->mark++;
+
+    for (v = ngx_http_agentstream_json_first(json, list);
+         v;
+         v = ngx_http_agentstream_json_next(json, list, v))
+    {
+        id = ngx_http_agentstream_opencode_text(json, v, "sessionID");
+        s = ngx_http_agentstream_translate_session_find(tr, &id);
+
+        if (s == NULL) {
+            continue;
+        }
+
+        if (ngx_http_agentstream_translate_ask_add(tr, s, json, v, permission)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        id = ngx_http_agentstream_opencode_text(json, v, "id");
+        ask = ngx_http_agentstream_translate_ask_find(tr, &id);
+
+        if (ask) {
+            ask->mark = tr->mark;
         }
     }
 
-    ngx_http_agentstream_acp_close(b, &s->meta);
+    for (ask = tr->asks; ask; ask = ask->next) {
+        if (ask->waits && ask->permission == permission
+            && ask->mark != tr->mark
+            && ngx_http_agentstream_translate_ask_resolve(tr, ask, &unknown,
+                                                          &none)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
 
-    return ngx_http_agentstream_translate_send(tr, 0);
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_call_t *call, ngx_http_agentstream_tr_state_t *st)
+{
+    ngx_str_t                       how, answers;
+    ngx_uint_t                      v;
+    ngx_http_agentstream_tr_ask_t  *ask;
+
+    v = ngx_http_agentstream_opencode_get(st->json, st->state, "metadata");
+
+    if (ngx_http_agentstream_json_type(st->json,
+            ngx_http_agentstream_opencode_get(st->json, v, "interrupted"))
+        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    {
+        /* aborted, nobody has answered */
+        return NGX_OK;
+    }
+
+    v = ngx_http_agentstream_opencode_get(st->json, v, "answers");
+
+    for (ask = tr->asks; ask; ask = ask->next) {
+
+        if (ask->call != call || !ask->waits) {
+            continue;
+        }
+
+        ngx_str_set(&answers, "null");
+
+        if (ask->permission) {
+            ngx_str_set(&how, "unknown");
+
+        } else if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_FAILED) {
+            ngx_str_set(&how, "rejected");
+
+        } else {
+            ngx_str_set(&how, "answered");
+
+            if (v) {
+                answers = ngx_http_agentstream_json_raw(st->json, v);
+            }
+        }
+
+        if (ngx_http_agentstream_translate_ask_resolve(tr, ask, &how, &answers)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 

@@ -154,6 +154,7 @@ struct ngx_http_agentstream_tr_ask_s {
     ngx_http_agentstream_tr_session_t       *session;
     ngx_http_agentstream_tr_call_t          *call;      /* or NULL */
     ngx_http_agentstream_tr_ask_t           *next;
+    ngx_uint_t                               mark;      /* see tr->mark */
     unsigned                                 permission:1;
     unsigned                                 waits:1;
 };
@@ -403,6 +404,10 @@ ngx_int_t ngx_http_agentstream_translate_ask_answer(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t properties,
     ngx_uint_t permission, ngx_uint_t rejected);
+/* the call that asked is about to end, and the answer was not heard of */
+ngx_int_t ngx_http_agentstream_translate_ask_missed(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
+    ngx_http_agentstream_tr_state_t *st);
 /* the call that asked has ended, answered or not */
 void ngx_http_agentstream_translate_ask_done(
     ngx_http_agentstream_translate_t *tr,

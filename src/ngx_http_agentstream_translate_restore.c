@@ -39,6 +39,10 @@ static void ngx_http_agentstream_translate_restore_discard(
 static ngx_int_t ngx_http_agentstream_translate_restore_ask(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
     ngx_uint_t id, ngx_uint_t permission, ngx_uint_t waits);
+static ngx_http_agentstream_tr_call_t *
+    ngx_http_agentstream_translate_restore_asked(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id);
 
 
 ngx_int_t
@@ -391,7 +395,48 @@ ngx_http_agentstream_translate_restore_ask(
         return NGX_ERROR;
     }
 
+    if (permission) {
+        v = ngx_http_agentstream_json_get(json, 0, "toolCall");
+        text = ngx_http_agentstream_opencode_text(json, v, "toolCallId");
+
+    } else {
+        text = ngx_http_agentstream_translate_restore_text(json, "toolCallId");
+    }
+
+    ask->call = ngx_http_agentstream_translate_restore_asked(tr, s, &text);
+
     tr->sink->waiting(tr->ctx, &ask->id, permission, 1);
 
     return NGX_OK;
+}
+
+
+/* the call that asks, by the id that clients know it by */
+
+static ngx_http_agentstream_tr_call_t *
+ngx_http_agentstream_translate_restore_asked(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id)
+{
+    ngx_uint_t                        i;
+    ngx_http_agentstream_tr_call_t   *call;
+    ngx_http_agentstream_tr_part_t  **parts;
+
+    if (id->len == 0 || tr->restored == NULL) {
+        return NULL;
+    }
+
+    parts = tr->restored->elts;
+
+    for (i = tr->restored->nelts; i > 0; i--) {
+        call = parts[i - 1]->call;
+
+        if (call && call->session == s
+            && ngx_http_agentstream_tr_eq(&call->id, id))
+        {
+            return call;
+        }
+    }
+
+    return NULL;
 }

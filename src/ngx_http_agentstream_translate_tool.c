@@ -143,6 +143,13 @@ ngx_http_agentstream_translate_tool_update(
         return NGX_ERROR;
     }
 
+    if (tr->gap && tr->nwaiting
+        && st.tool.status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED
+        && ngx_http_agentstream_translate_ask_missed(tr, call, &st) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     return ngx_http_agentstream_translate_tool_progress(tr, call, &st);
 }
 

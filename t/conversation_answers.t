@@ -35,6 +35,7 @@ leaves();
 fails();
 by_itself();
 gap();
+missed();
 
 $t->done();
 
@@ -196,6 +197,40 @@ sub gap {
     is(answer($s, $q, [['A']])->status(), 200, 'can be answered');
     is($t->request('POST', "/sessions/$s/permissions/$p/reply",
                    body => { reply => 'once' })->status(), 200, 'all of it');
+    end($s, $c);
+}
+
+
+# answered by somebody else while nobody listened, in a turn that goes on
+
+sub missed {
+    my ($s, $c, $q) = asked('question');
+    my $p = ask($s, 'permission');
+    my $open = ask($s, 'question');
+
+    $t->wait([$c], until => sub {
+        (grep { $_ eq 'question_asked' } types($_[0]->packets())) == 2 });
+    $t->control('config', { rules => [{ url => '^/event', status => 503,
+                                        body => '' }] });
+    $t->control('close', { reset => 1 });
+    sleep(0.2);
+    resolved($s, $q, 'question');
+    resolved($s, $p, 'permission');
+    $t->control('config', { rules => [] });
+
+    ok($t->wait([$c], timeout => 10, until => sub {
+        (grep { /_resolved$/ } types($_[0]->packets())) == 2 }),
+       'answered meanwhile: told');
+    is(join(' ', map { join ':', @$_{grep { /^(outcome|reply|\w+Id)$/ }
+                                     sort keys %$_} }
+            grep { $_->{type} =~ /_resolved$/ }
+            map { packet_json($_) } $c->packets()),
+       "unknown:$q $p:unknown", 'answered meanwhile: how is not known');
+
+    my $state = $json->decode($t->request('GET', "/sessions/$s/turn")->body());
+
+    is_deeply([$state->{questions}, $state->{permissions}], [[$open], []],
+              'answered meanwhile: they wait no more');
     end($s, $c);
 }
 

@@ -5,7 +5,8 @@
 # that is called idle too early is asked about again.
 #
 # Broken by: any answer that ends the turn as if it were whole; an idle that is
-# believed at once; a turn that is followed for ever.
+# believed at once; a turn that is followed for ever, or waits 30 seconds for a
+# server that has just started.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -57,6 +58,16 @@ ok($t->wait([$c], timeout => 40), 'no status: ends');
 lost($c, qr/^OpenCode cannot be reached$/, 'no status');
 is(scalar(grep { m{^POST /session/$s/abort} } $t->upstream()), 1,
    'no status: aborted');
+rules();
+
+# a call that a server has accepted while it started, and never answers
+
+($s, $c) = running();
+rules({ url => '/session/status', hang => 1, times => 1 });
+$t->control('close', {});
+ok($t->wait([$c], timeout => 25), 'no answer: ends, in less than 30 s');
+check_turn($c, 'no answer');
+check_text($c, $t->messages($s), 'no answer');
 rules();
 
 # idle, says the status, but the answer has just begun

@@ -141,7 +141,7 @@ export interface QuestionAsked extends Base<"question_asked"> {
 
 export interface QuestionResolved extends Base<"question_resolved"> {
   questionId: string;
-  outcome: "answered" | "rejected";
+  outcome: "answered" | "rejected" | "unknown";
   answers: string[][] | null;
 }
 
@@ -164,7 +164,7 @@ export interface RequestPermission extends Base<"request_permission"> {
 
 export interface PermissionResolved extends Base<"permission_resolved"> {
   permissionId: string;
-  reply: PermissionReply;
+  reply: PermissionReply | "unknown";
 }
 
 export interface SubagentStarted extends Base<"subagent_started"> {

@@ -705,8 +705,11 @@ function question({ actions }) {
 
       setText(
         title,
-        { answered: "Question answered", rejected: "Question skipped" }[now] ??
-          "Question not answered",
+        {
+          answered: "Question answered",
+          rejected: "Question skipped",
+          unknown: "Answered elsewhere",
+        }[now] ?? "Question not answered",
       );
       body.replaceChildren(
         h(
@@ -730,6 +733,7 @@ const REPLIES = {
   once: "Allowed once",
   always: "Always allowed",
   reject: "Rejected",
+  unknown: "Answered elsewhere",
 };
 
 function permission({ actions, directory }) {
