@@ -285,7 +285,7 @@ ngx_http_agentstream_call_cleanup(void *data)
     if (call->timedout) {
         call->status = NGX_HTTP_GATEWAY_TIME_OUT;
 
-    } else if (call->answered && !call->complete && !call->overflow
+    } else if (call->answered && !call->complete
                && call->body_handler == NULL)
     {
         call->status = NGX_HTTP_BAD_GATEWAY;

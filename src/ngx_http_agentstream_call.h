@@ -59,7 +59,6 @@ struct ngx_http_agentstream_call_s {
     ngx_str_t                           body;      /* collected */
     unsigned                            answered:1;    /* a status line came */
     unsigned                            complete:1;    /* to the last byte */
-    unsigned                            overflow:1;    /* body over limit */
 
     /* private to the part */
     unsigned                            running:1;

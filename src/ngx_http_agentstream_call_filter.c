@@ -233,7 +233,9 @@ ngx_http_agentstream_call_collect(ngx_http_agentstream_call_t *call,
     u_char  *p;
 
     if (call->limit - call->body.len < len) {
-        call->overflow = 1;
+        ngx_log_error(NGX_LOG_ERR, call->request->connection->log, 0,
+                      "agentstream call: the answer exceeds %uz bytes",
+                      call->limit);
         return NGX_ERROR;
     }
 
