@@ -14,8 +14,10 @@
 //     GET  /_test/stats   {open, opened, prompts, playing, subscribers}
 //     POST /_test/emit    {directory?, event? | line? | raw? | base64?}
 //     POST /_test/close   {directory?, reset?} ends or resets event streams
-//     POST /_test/restart stops all turns without a word, as a server that was
+//     POST /_test/restart {sessions?} stops their turns, or all of them and
+//                         the streams, without a word, as a server that was
 //                         killed and came back; what was stored remains
+//     POST /_test/said    {user} the text of that turn, had it gone well
 //     POST /_test/reset   forgets configuration, log, state; closes streams
 //
 // A RULE is {method?, url: REGEX, times?} and one or more of: status, body,
@@ -30,7 +32,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { newId, item } from './opencode/capture.mjs';
 import { chunks, frame } from './opencode/chunk.mjs';
 import { State } from './opencode/state.mjs';
-import { event, idle, isDelta, makeTurn, parsePrompt }
+import { event, idle, isDelta, makeTurn, parsePrompt, wouldSay }
     from './opencode/turn.mjs';
 
 const CAPTURES = process.env.AGENTSTREAM_CAPTURES
@@ -40,6 +42,7 @@ const DIRECTORY = '/workspace/demo';
 let config, log, state, stats;
 const subscribers = new Set();
 const playing = new Map();
+const said = new Map();
 
 
 const ROUTES = [
@@ -68,6 +71,7 @@ const ROUTES = [
     ['POST', '/_test/emit', emitRaw],
     ['POST', '/_test/close', (q) => close(q.json.directory, q.json.reset)],
     ['POST', '/_test/restart', restart],
+    ['POST', '/_test/said', (q) => ({ text: said.get(q.json.user) ?? '' })],
     ['POST', '/_test/reset', reset],
 
 ].map(([method, path, handler]) => ({ method, handler, path: new RegExp('^'
@@ -238,6 +242,7 @@ async function play(session, order, user) {
     };
 
     playing.set(session.id, run);
+    said.set(user, wouldSay(turn.items, session.id));
     await sleep(Number(o.start ?? 2));
 
     for (const e of turn.items) {
@@ -257,14 +262,14 @@ async function play(session, order, user) {
 
         const bytes = e.hidden || e.pause ? Buffer.alloc(0)
             : e.bytes ? Buffer.from(e.bytes) : frame(e.line, o.chunk);
-        const said = () => e.line && state.apply(e);
+        const apply = () => e.line && state.apply(e);
 
         if (o.chunk === 'whole') {
             whole.push(bytes);
-            said();
+            apply();
 
         } else {
-            emit(directory, bytes, o.chunk, said);
+            emit(directory, bytes, o.chunk, apply);
         }
 
         if (o.wait && /^(question|permission)\.asked$/.test(e.type)) {
@@ -350,13 +355,25 @@ function missing(what, id) {
 }
 
 
-function restart() {
-    for (const run of playing.values()) {
-        run.aborted = true;
-        run.go?.();
+function restart({ json }) {
+    const { sessions = [...playing.keys()] } = json;
+
+    for (const id of sessions) {
+        const run = playing.get(id);
+
+        if (run) {
+            run.aborted = true;
+            run.go?.();
+        }
+
+        playing.delete(id);
+        state.status.delete(id);
     }
 
-    playing.clear();
+    if (json.sessions) {
+        return {};
+    }
+
     state.forget();
 
     return close(undefined, true);
@@ -369,6 +386,7 @@ function reset() {
     state = new State();
     stats = { opened: 0, prompts: 0 };
     playing.clear();
+    said.clear();
 
     return close(undefined, true);
 }

@@ -52,6 +52,11 @@ const FAULTS = {
         Buffer.from([0xc3, 0x28, 0xff, 0xed, 0xa0, 0x80]),
         Buffer.from('"}}\n\n')]) }),
 
+    diskfull: (items) => [...items.slice(0, items.findIndex(isDelta) + 1),
+        event('session.error', items[0].sid, { error: { name: 'UnknownError',
+            data: { message: 'SQLiteError: database or disk is full' } } }),
+        ...idle(items[0].sid)],
+
     giant: (items, o) => amid(items, event('session.diff', items[0].sid,
         { diff: 'x'.repeat(Number(o.giant ?? 5e6)) })),
 };
@@ -184,6 +189,19 @@ function say(deltas, sessionID, user, directory, prompt) {
         message({ finish: 'stop' }, { completed: now }),
         ...idle(sessionID),
     ] };
+}
+
+
+/* all deltas of the session's texts, also those that nobody hears */
+
+export function wouldSay(items, session) {
+    const mine = items.filter((e) => e.sid === session && e.line)
+        .map((e) => ({ ...e, p: JSON.parse(e.line).properties }));
+    const texts = new Set(mine.filter((e) => e.p.part?.type === 'text')
+        .map((e) => e.p.part.id));
+
+    return mine.filter((e) => isDelta(e) && texts.has(e.p.partID))
+        .map((e) => e.p.delta).join('');
 }
 
 
