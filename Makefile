@@ -69,7 +69,8 @@ help: ## list the targets
 	@echo 'Variables: NGINX_SRC (source tree), NGINX (binary), BUILD,'
 	@echo '  NGINX_CONFIGURE (for a tree other than Debian'"'"'s), DESTDIR,'
 	@echo '  PORT, OPENCODE_URL, OPENCODE_PASSWORD (make run),'
-	@echo '  TESTS, JOBS, FUZZ_SECONDS (make test, fuzz), V=1 (say it all)'
+	@echo '  TESTS, JOBS, FUZZ_SECONDS (make test, fuzz), V=1 (say it all),'
+	@echo '  FAULT_SEED, FAULT_TURNS, FAULT_ROOM, FAULT_WORKERS, FAULT_TESTS'
 
 
 # Build
@@ -220,6 +221,17 @@ $(BUILD)/asan/nginx-asan: Makefile | $(BUILD)/asan/nginx.settings
 	   echo 'exec $(NGINX) "$$@"'; } >$@
 	@echo 'leak:^ngx_alloc$$' >$(BUILD)/asan/lsan.supp
 	@chmod +x $@
+
+# The two sides share FAULT_TURNS.  A failing turn says how to repeat it alone.
+FAULT_TURNS ?= 500
+FAULT_SEED ?= 1
+FAULT_TESTS ?= t/faults_scripted.t t/faults_real.t
+
+.PHONY: test-faults
+test-faults: export FAULT_TURNS := $(FAULT_TURNS)
+test-faults: export FAULT_SEED := $(FAULT_SEED)
+test-faults: deps-test build ## run 500 turns with faults that FAULT_SEED chooses
+	@prove -v -I t/lib $(FAULT_TESTS)
 
 .PHONY: test-load
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers

@@ -212,7 +212,7 @@ sub finish {
         $self->check_sanitizer();
     }
 
-    for my $name (qw(fake real model)) {
+    for my $name (qw(proxy fake probe real model)) {
         $self->{$name}->stop('TERM', 10) if $self->{$name};
     }
 

@@ -7,15 +7,17 @@
 //     room   {rules: [RULE], upstream?}  -> {port}: a listener of its own
 //     report {port}                      -> {fired, prompts, trace}
 //     cut    {port, ms, how?}            resets or ends all connections, and
-//                                        refuses new ones for so long
+//                                        refuses new ones for so long, or
+//     up     {port}                      until this
 //     close  {port}
 //
 // All that comes through a room's port is one connection per request (nginx
 // has no keepalive there).  A RULE is
 //
-//     {name, on: KIND, skip: N, times: N, do: ACTION, …}
+//     {name, on: KIND, skip: N, times: N, then: BOOL, do: ACTION, …}
 //
-// for the N+1st connection of that KIND (of KINDS below) and so many more.
+// for so many connections of that KIND (of KINDS below), after the first N of
+// them; `then`: of those after a fault of that name happened.
 // What is done when the request is there:
 //
 //     answer    {status, type, body}     and nothing is forwarded
@@ -63,7 +65,6 @@ class Room {
     constructor(rules, upstream) {
         this.rules = rules;
         this.upstream = upstream;
-        this.seen = {};
         this.fired = {};
         this.prompts = {};
         this.sessions = new Set();
@@ -95,13 +96,18 @@ class Room {
     }
 
     rule(kind) {
-        const n = this.seen[kind] = (this.seen[kind] ?? 0) + 1;
+        const rules = this.rules.filter((r) => r.on === kind
+            && (!r.then || this.fired[r.name]));
 
-        return this.rules.find((r) => r.on === kind && n > (r.skip ?? 0)
-                                   && n <= (r.skip ?? 0) + (r.times ?? 1));
+        for (const r of rules) {
+            r.seen = (r.seen ?? 0) + 1;
+        }
+
+        return rules.find((r) => r.seen > (r.skip ?? 0)
+            && r.seen <= (r.skip ?? 0) + (r.times ?? 1));
     }
 
-    async cut({ ms, how = 'reset', die, dispose }) {
+    async cut({ ms = 0, how = 'reset', die, dispose }) {
         this.log(`down for ${ms}`);
         this.server.close();
 
@@ -120,7 +126,9 @@ class Room {
             await ask(dispose, {});
         }
 
-        setTimeout(() => this.up(), ms);
+        if (ms) {
+            setTimeout(() => this.up(), ms);
+        }
     }
 
     /* its port is in the range others take theirs from */
@@ -665,13 +673,18 @@ const OPS = {
     },
 
     report({ port }) {
-        const { fired, prompts, trace, seen } = rooms.get(port);
+        const { fired, prompts, trace } = rooms.get(port);
 
-        return { fired, prompts, trace, seen };
+        return { fired, prompts, trace };
     },
 
     async cut({ port, ...how }) {
         await rooms.get(port).cut(how);
+        return {};
+    },
+
+    up({ port }) {
+        rooms.get(port).up();
         return {};
     },
 

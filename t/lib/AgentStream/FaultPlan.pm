@@ -81,7 +81,7 @@ sub reopen {
     return { rules => [{ on => 'event', @answer }], expect => 'any' }
         if $r->() < 0.3;
 
-    return { rules => [mid($r, 'reset'), { on => 'event', skip => 1,
+    return { rules => [mid($r, 'reset'), { on => 'event', then => 1,
                                            times => $times, @answer }] };
 }
 
@@ -301,7 +301,8 @@ sub plan_room {
                 $last = $end if $end > $last;
             }
 
-            $_->{skip} += $last for grep { $_->{on} eq 'event' } @rules;
+            $_->{skip} += $last for grep { $_->{on} eq 'event' && !$_->{then} }
+                                    @rules;
         }
 
         push @{ $plan{rules} }, @rules;

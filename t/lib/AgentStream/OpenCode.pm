@@ -30,14 +30,26 @@ sub start_real {
     my ($self) = @_;
     my ($port) = free_ports(1);
 
+    $self->{port_real} = $port;
+
     my $url = $self->start_server('model', qr/^model: (\S+)$/m, 'node',
                                   "$root/util/model.mjs");
 
     $self->{workspace} = "$self->{dir}/workspace";
-    $self->start_server('real', qr/listening on \S+?:($port)\b/,
-        "$root/util/opencode", '--port', $port, '--home', "$self->{dir}/home",
+    $self->{real_command} = ["$root/util/opencode", '--port', $port,
+        '--home', $self->{home} // "$self->{dir}/home",
         '--workspace', $self->{workspace}, '--model-url', $url,
-        '--config', $json->encode($self->{config} // {}));
+        '--config', $json->encode($self->{config} // {})];
+
+    return $self->serve_real($port);
+}
+
+
+sub serve_real {
+    my ($self, $port) = @_;
+
+    $self->start_server('real', qr/listening on \S+?:($port)\b/,
+                        @{ $self->{real_command} });
 
     wait_for(sub {
         ($self->request('GET', '/session', port => $port)->status() // 0)
@@ -45,6 +57,17 @@ sub start_real {
     }, 30) or die "OpenCode does not answer\n";
 
     return $port;
+}
+
+
+# it is killed, and another one starts with its data
+
+sub restart_real {
+    my ($self) = @_;
+
+    $self->{real}->stop('KILL', 5);
+    unlink "$self->{dir}/real.log";
+    $self->serve_real($self->{port_real});
 }
 
 
@@ -61,6 +84,27 @@ sub start_server {
         or die "@command did not start: " . slurp($log) . "\n";
 
     return $said;
+}
+
+
+# the proxy in front of it (proxy.mjs), and what is asked of that
+
+sub start_proxy {
+    my ($self) = @_;
+
+    $self->{port_proxy} = $self->start_server('proxy',
+        qr/^listening (\d+)$/m, 'node', "$FindBin::Bin/lib/proxy.mjs",
+        $self->{port_opencode});
+}
+
+
+sub proxy {
+    my ($self, $op, %args) = @_;
+
+    my $c = $self->request('POST', '/', port => $self->{port_proxy},
+                           body => { op => $op, %args }, timeout => 20);
+
+    return $json->decode($c->body());
 }
 
 
