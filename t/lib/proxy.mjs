@@ -56,6 +56,8 @@ const KINDS = [
     ['session', /^GET \/session\/\w+(\?|$)/],
 ];
 
+const ON_ANSWERS = new Set(['reset', 'fin', 'half', 'close', 'truncate',
+    'stall', 'trickle', 'corrupt', 'inject', 'down']);
 const FRAME = Buffer.from('\n\n');
 const rooms = new Map();
 
@@ -305,8 +307,7 @@ class Answer {
     constructor(link) {
         this.link = link;
         this.room = link.room;
-        this.rule = /^(reset|fin|half|close|truncate|stall|trickle|corrupt|inject|down)$/
-            .test(link.rule?.do) ? link.rule : undefined;
+        this.rule = ON_ANSWERS.has(link.rule?.do) ? link.rule : undefined;
         this.raw = Buffer.alloc(0);
         this.body = Buffer.alloc(0);
         this.held = [];
@@ -650,8 +651,9 @@ function ask(path, json) {
     return new Promise((resolve, reject) => {
         const body = JSON.stringify(json);
         const req = http.request({ port: UPSTREAM, host: '127.0.0.1', path,
-            method: 'POST', agent: false, headers: { 'Content-Type': 'application/json',
-            'Content-Length': Buffer.byteLength(body) } }, (res) => {
+            method: 'POST', agent: false, headers: {
+                'Content-Type': 'application/json',
+                'Content-Length': Buffer.byteLength(body) } }, (res) => {
             res.resume();
             res.on('end', resolve);
         });

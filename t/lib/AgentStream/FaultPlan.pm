@@ -131,7 +131,7 @@ my %FAULT = (
     'stream-half-closed' => [both => sub {
         { rules => [mid($_[0], 'half')] } }],
     'stream-half-dead' => [both => sub {
-        { rules => [mid($_[0], 'stall', ms => 0)], seconds => 60 } }],
+        { rules => [mid($_[0], 'stall', ms => 0)], seconds => 90 } }],
     'stream-closed' => [both => sub { { rules => [mid($_[0], 'close')] } }],
     'stream-401' => [both => sub { reopen($_[0], answer(401)) }],
     'stream-404' => [both => sub { reopen($_[0], answer(404)) }],
@@ -285,8 +285,8 @@ sub plan_room {
     }
 
     my %plan = (number => $number, faults => \@names, rules => [],
-                expect => 'well', seconds => 45, before => 0, after => 0,
-                options => '');
+                expect => 'well', before => 0, after => 0,
+                seconds => $side eq 'real' ? 90 : 60, options => '');
 
     for my $name (@names) {
         my $fault = $FAULT{$name}[1]->($r);

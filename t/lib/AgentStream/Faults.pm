@@ -36,6 +36,9 @@ use Exporter 'import';
 our @EXPORT = qw(fault_run fault_workers);
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
+# what is not done by a rule of the proxy
+my $ELSEWHERE = qr/^(?:event-|down-after|down-before|disk|none)/;
+
 my $TERMINAL = qr/^(?:prompt_response|error)$/;
 
 
@@ -148,8 +151,9 @@ sub fault_world {
 
 sub quiet_turn {
     my ($t, $name) = @_;
-    my $plan = { number => "quiet", options => "", faults => ['none'], rules => [],
-        expect => 'well', seconds => 60, before => 0, after => 0, turns => [
+    my $plan = { number => 'quiet', options => '', faults => ['none'],
+        rules => [], expect => 'well', seconds => 60, before => 0, after => 0,
+        turns => [
         { start => 0, client => 'plain', $t->{side} eq 'real'
           ? (order => "x\n!say \"One two three.\"", text => 'One two three.')
           : (order => 'text:5:24:2') }] };
@@ -593,7 +597,7 @@ sub close_room {
     $t->proxy('close', port => $room->{port});
 
     $fired->{$_} += $report->{fired}{$_} for keys %{ $report->{fired} };
-    $fired->{$_}++ for grep { !$report->{fired}{$_} && /^(event-|down-after|down-before|disk|none)/ }
+    $fired->{$_}++ for grep { !$report->{fired}{$_} && /$ELSEWHERE/ }
                        @{ $plan->{faults} };
 
     for my $case (@{ $room->{cases} }) {
