@@ -78,6 +78,10 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     cln->handler = ngx_http_agentstream_history_cleanup;
     cln->data = h;
 
+    if (ngx_http_agentstream_history_running(h) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     call = ngx_http_agentstream_call_create(args->conf, &args->route,
                                             NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
                                             &args->session, NULL, NULL);

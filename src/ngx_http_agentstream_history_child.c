@@ -22,14 +22,21 @@
 typedef struct {
     ngx_str_t                              session;
     ngx_str_t                              parent;
+    ngx_uint_t                             up;         /* who has started it:
+                                                          its place, from 1; 0:
+                                                          the session itself */
     int64_t                                from;       /* msec: a session can
                                                           be used again */
     int64_t                                to;         /* 0: open */
 } ngx_http_agentstream_history_child_t;
 
 
+static ngx_uint_t ngx_http_agentstream_history_told(
+    ngx_http_agentstream_history_t *h, ngx_str_t *session, int64_t from,
+    ngx_uint_t up);
 static ngx_int_t ngx_http_agentstream_history_add_child(
-    ngx_http_agentstream_history_t *h, ngx_str_t *session, ngx_str_t *parent);
+    ngx_http_agentstream_history_t *h, ngx_str_t *session, ngx_str_t *parent,
+    ngx_uint_t up);
 static ngx_int_t ngx_http_agentstream_history_child_body(void *data,
     u_char *pos, size_t len);
 static ngx_int_t ngx_http_agentstream_history_child_message(void *ctx,
@@ -47,10 +54,11 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
     ngx_str_t *parent)
 {
     ngx_str_t                     id;
-    ngx_uint_t                    v, parts, tool, state;
+    ngx_uint_t                    v, parts, tool, state, up;
     ngx_http_agentstream_json_t  *json;
 
     json = &h->json;
+    up = h->child ? h->nchildren + 1 : 0;
     parts = ngx_http_agentstream_json_get(json, 0, "parts");
 
     if (parts == 0
@@ -74,7 +82,7 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
         id = ngx_http_agentstream_opencode_text(json, state, "sessionId");
 
         if (ngx_http_agentstream_opencode_session_id(&id)
-            && ngx_http_agentstream_history_add_child(h, &id, parent)
+            && ngx_http_agentstream_history_add_child(h, &id, parent, up)
                != NGX_OK)
         {
             return NGX_ERROR;
@@ -85,11 +93,55 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
 }
 
 
+/* whether it is told already, or is being told: nobody is part of himself */
+
+static ngx_uint_t
+ngx_http_agentstream_history_told(ngx_http_agentstream_history_t *h,
+    ngx_str_t *session, int64_t from, ngx_uint_t up)
+{
+    ngx_uint_t                             i;
+    ngx_http_agentstream_history_child_t  *child;
+
+    if (session->len == h->args.session.len
+        && ngx_memcmp(session->data, h->args.session.data, session->len) == 0)
+    {
+        return 1;
+    }
+
+    child = h->children.elts;
+
+    for (i = h->children.nelts; i > 0; i--) {
+
+        if (child[i - 1].session.len == session->len
+            && ngx_memcmp(child[i - 1].session.data, session->data,
+                          session->len)
+               == 0
+            && (i == up || child[i - 1].from == from))
+        {
+            return 1;
+        }
+
+        if (i == up) {
+            up = child[i - 1].up;
+        }
+    }
+
+    return 0;
+}
+
+
 static ngx_int_t
 ngx_http_agentstream_history_add_child(ngx_http_agentstream_history_t *h,
-    ngx_str_t *session, ngx_str_t *parent)
+    ngx_str_t *session, ngx_str_t *parent, ngx_uint_t up)
 {
+    int64_t                                from;
     ngx_http_agentstream_history_child_t  *child;
+
+    from = ngx_http_agentstream_history_msec(&h->json, "created");
+
+    if (ngx_http_agentstream_history_told(h, session, from, up)) {
+        return NGX_OK;
+    }
 
     if (h->children.elts == NULL
         && ngx_array_init(&h->children, h->pool, 4,
@@ -113,7 +165,8 @@ ngx_http_agentstream_history_add_child(ngx_http_agentstream_history_t *h,
         return NGX_ERROR;
     }
 
-    child->from = ngx_http_agentstream_history_msec(&h->json, "created");
+    child->up = up;
+    child->from = from;
     child->to = ngx_http_agentstream_history_msec(&h->json, "completed");
 
     return NGX_OK;

@@ -32,6 +32,7 @@ typedef struct {
     ngx_http_agentstream_history_args_t    args;
     ngx_http_agentstream_call_t           *call;       /* NULL: over */
     ngx_uint_t                             status;     /* then */
+    ngx_str_t                              running;    /* turn, or empty */
     ngx_http_agentstream_json_split_t      split;
     ngx_http_agentstream_json_t            json;
     ngx_http_agentstream_acp_buf_t         rest;       /* not split yet, while
@@ -81,6 +82,9 @@ typedef struct {
 ngx_int_t ngx_http_agentstream_history_message(void *ctx, u_char *text,
     size_t len);
 ngx_int_t ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h);
+/* take note of the turn that runs now */
+ngx_int_t ngx_http_agentstream_history_running(
+    ngx_http_agentstream_history_t *h);
 void ngx_http_agentstream_history_destroy_turn(
     ngx_http_agentstream_history_t *h);
 

@@ -276,8 +276,10 @@ ngx_http_agentstream_history_finish(ngx_http_agentstream_history_t *h)
 ngx_int_t
 ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
 {
-    if (h->translate && h->unfinished && ngx_http_agentstream_history_runs(h))
-    {
+    /* the end of a turn that runs, or ran when OpenCode was asked, is not told
+       here */
+
+    if (h->translate && ngx_http_agentstream_history_runs(h)) {
         ngx_http_agentstream_history_destroy_turn(h);
         return NGX_OK;
     }
@@ -289,30 +291,58 @@ ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
 static ngx_uint_t
 ngx_http_agentstream_history_runs(ngx_http_agentstream_history_t *h)
 {
+    ngx_str_t  then;
+
+    then = h->running;
+
+    if (ngx_http_agentstream_history_running(h) != NGX_OK) {
+        return 1;
+    }
+
+    return (then.len == h->turn.len
+            && ngx_memcmp(then.data, h->turn.data, then.len) == 0)
+           || (h->running.len == h->turn.len
+               && ngx_memcmp(h->running.data, h->turn.data, h->turn.len) == 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
+{
+    u_char                       *p;
     ngx_str_t                     key;
-    ngx_uint_t                    runs;
+    ngx_pool_t                   *pool;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
+    pool = h->request->pool;
     zone = ngx_http_agentstream_worker->zone;
 
-    if (ngx_http_agentstream_turn_key(h->pool, h->args.conf, &h->args.route,
-                                      &h->args.session, &key)
-        != NGX_OK)
+    p = ngx_pnalloc(pool, NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE);
+
+    if (p == NULL
+        || ngx_http_agentstream_turn_key(pool, h->args.conf, &h->args.route,
+                                         &h->args.session, &key)
+           != NGX_OK)
     {
-        return 1;
+        return NGX_ERROR;
     }
+
+    h->running.data = p;
+    h->running.len = 0;
 
     ngx_http_agentstream_zone_lock(zone);
 
     node = ngx_http_agentstream_zone_running_locked(zone, &key);
 
-    runs = (node && node->id_len == h->turn.len
-            && ngx_memcmp(node->id, h->turn.data, h->turn.len) == 0);
+    if (node) {
+        h->running.len = node->id_len;
+        ngx_memcpy(p, node->id, node->id_len);
+    }
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    return runs;
+    return NGX_OK;
 }
 
 

@@ -6,7 +6,8 @@
 #
 # Broken by: an answer that is collected before it is told; a call that does
 # not wait for a slow client; a translator that keeps what it has told; a loop
-# over all messages at once; a cut answer that looks like a whole one.
+# over all messages at once; a cut answer that looks like a whole one; subagents
+# that are followed round and round; an end for a turn that runs.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -51,6 +52,8 @@ slow();
 http2();
 leaves();
 subagents();
+cycle();
+runs();
 faults();
 
 $t->done();
@@ -209,6 +212,76 @@ sub subagents {
         sleep($ms / 1000);
         $c->close();
     }
+}
+
+
+# subagents that have started themselves, each other, or the session
+
+sub cycle {
+    my $of = sub {
+        my ($id, @sessions) = @_;
+        my $time = { created => 1794815005488, completed => 1794815005999 };
+
+        return $json->encode([
+            { info => { id => "msg_u$id", role => 'user', time => $time },
+              parts => [{ id => "prt_u$id", messageID => "msg_u$id",
+                          type => 'text', text => 'Go' }] },
+            { info => { id => "msg_$id", role => 'assistant', time => $time,
+                        parentID => "msg_u$id", finish => 'stop' },
+              parts => [map { { id => "prt_$id$_", messageID => "msg_$id",
+                  type => 'tool', tool => 'task', callID => "call_$id$_",
+                  state => { status => 'completed', input => {}, output => '',
+                      metadata => { sessionId => $_ } } } } @sessions] }]);
+    };
+
+    $t->control('reset', {});
+    $t->control('config', { rules => [
+        map { { url => "/session/$_->[0]/message", status => 200,
+                body => $of->(@$_[1 .. $#$_]) } }
+            [$s, 'a', 'ses_x1', 'ses_x2', $s],
+            ['ses_x1', 'b', 'ses_x1', 'ses_x2', $s],
+            ['ses_x2', 'c', 'ses_x1', 'ses_x2']] });
+
+    my $c = $t->request('GET', "/sessions/$s/messages", timeout => 10);
+
+    is($c->ended(), 'clean', 'subagents in a circle: it ends');
+    is(scalar(grep { $_->{type} eq 'subagent_started' }
+              @{ $json->decode($c->body()) }), 2,
+       'subagents in a circle: each is told once');
+    cmp_ok(scalar($t->upstream()), '<', 8,
+           'subagents in a circle: and read not much more often');
+    $t->control('reset', {});
+}
+
+
+# between two steps the last answer has an end, but the turn has none
+
+sub runs {
+    my $session = $t->session();
+    my $c = $t->send_message($session, 'text:400:8:10');
+
+    $t->wait([$c], until => sub { $_[0]->packets() > 2 });
+
+    my $stored = $t->messages($session);
+
+    $stored->[1]{info}{finish} = 'tool-calls';
+    $stored->[1]{info}{time}{completed} = 1794815005999;
+    rule(status => 200, body => $json->encode($stored));
+
+    my $list = $json->decode($t->request('GET',
+                                   "/sessions/$session/messages")->body());
+
+    is(scalar(grep { $_->{type} eq 'prompt_response' } @$list), 0,
+       'a turn that runs has no end');
+    rule(status => 200, body => $json->encode($stored), delay => 1000);
+    my $late = $t->open('GET', "/sessions/$session/messages");
+    sleep(0.2);
+    $t->request('POST', "/sessions/$session/interrupt");
+    $t->wait([$c, $late], timeout => 10);
+    check_turn($c, 'the turn itself');
+    is(scalar(grep { $_->{type} eq 'prompt_response' }
+              @{ $json->decode($late->body()) }), 0,
+       'nor has one that ran when OpenCode was asked');
 }
 
 
