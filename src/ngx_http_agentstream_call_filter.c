@@ -17,8 +17,12 @@
 #include "ngx_http_agentstream_call.h"
 
 
+#define NGX_HTTP_AGENTSTREAM_CALL_BUFFER  32768
+
+
 static ngx_int_t ngx_http_agentstream_call_header_filter(
     ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_call_enlarge(ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
 static ngx_int_t ngx_http_agentstream_call_take(
@@ -79,6 +83,34 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
         /* the opener wants a stream and nothing else */
         return NGX_ERROR;
     }
+
+    return r->upstream ? ngx_http_agentstream_call_enlarge(r) : NGX_OK;
+}
+
+
+/* proxy_buffer_size is meant for headers: a stream wants fewer, larger reads */
+
+static ngx_int_t
+ngx_http_agentstream_call_enlarge(ngx_http_request_t *r)
+{
+    u_char     *p;
+    ngx_buf_t  *b;
+
+    b = &r->upstream->buffer;
+
+    if (b->end - b->start >= NGX_HTTP_AGENTSTREAM_CALL_BUFFER) {
+        return NGX_OK;
+    }
+
+    p = ngx_palloc(r->pool, NGX_HTTP_AGENTSTREAM_CALL_BUFFER);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->last = ngx_cpymem(p, b->pos, b->last - b->pos);
+    b->pos = p;
+    b->start = p;
+    b->end = p + NGX_HTTP_AGENTSTREAM_CALL_BUFFER;
 
     return NGX_OK;
 }

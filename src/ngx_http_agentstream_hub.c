@@ -581,17 +581,28 @@ ngx_http_agentstream_hub_announce_handler(ngx_event_t *ev)
 
     hub = ev->data;
 
-    for (q = ngx_queue_head(&hub->subs);
+    /* those who do not know yet are the last ones */
+
+    for (q = ngx_queue_last(&hub->subs);
+         q != ngx_queue_sentinel(&hub->subs);
+         q = ngx_queue_prev(q))
+    {
+        sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
+
+        if (sub->announced) {
+            break;
+        }
+    }
+
+    for (q = ngx_queue_next(q);
          q != ngx_queue_sentinel(&hub->subs);
          q = next)
     {
         next = ngx_queue_next(q);
         sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
 
-        if (!sub->announced) {
-            sub->announced = 1;
-            sub->ready(sub->data);
-        }
+        sub->announced = 1;
+        sub->ready(sub->data);
     }
 }
 
