@@ -397,16 +397,16 @@ ngx_http_agentstream_json_get(ngx_http_agentstream_json_t *json,
 
     for (i = object + 1; i < tokens[object].next; i = tokens[i + 1].next) {
 
-        /* most names differ in length or in the first letter already */
+        if (tokens[i].type & NGX_HTTP_AGENTSTREAM_JSON_ESCAPED) {
 
-        if ((tokens[i].end - tokens[i].start - 2 != len
-             || json->text[tokens[i].start + 1] != (u_char) *name)
-            && !(tokens[i].type & NGX_HTTP_AGENTSTREAM_JSON_ESCAPED))
+            if (ngx_http_agentstream_json_equal(json, i, name, len)) {
+                found = i + 1;
+            }
+
+        } else if (tokens[i].end - tokens[i].start - 2 == len
+                   && ngx_memcmp(json->text + tokens[i].start + 1, name, len)
+                      == 0)
         {
-            continue;
-        }
-
-        if (ngx_http_agentstream_json_equal(json, i, name, len)) {
             found = i + 1;
         }
     }
