@@ -34,7 +34,7 @@ my $files = files($worker);
 my %stage = (
     'before the body' => [0, sub { sent_body($_[0], 0) }],
     'in the body' => [0, sub { sent_body($_[0], 0.5) }],
-    'a byte before the end of the body' => [0, sub { sent_body($_[0], -1) }],
+    'before the last byte, a space' => [0, sub { sent_body($_[0], -1) }],
     'while resolving' => [1, sub { held($_[0], "^/session/$_[0]\$", 'GET') }],
     'while prompting' => [1, sub { held($_[0], "$_[0]/prompt_async") }],
     'after the first packet' => [1, sub {
@@ -89,6 +89,31 @@ for my $stage (sort keys %stage) {
     }
 }
 
+# an answer that never comes is not waited for when nobody wants it
+
+for my $what (['sessions are listed', '^/session(\?|$)', '/sessions'],
+              ['a session is looked up', '^/session/SES$', '/sessions/SES'],
+              ['history is read', 'SES/message', '/sessions/SES/messages'],
+              ['a turn is looked for', '^/session/SES$',
+               '/sessions/SES/events'])
+{
+    for my $how (qw(close reset)) {
+        my $s = $t->session();
+        my ($name, $url, $path) = map { s/SES/$s/gr } @$what;
+        my $before = grep { m{^GET /session} } $t->upstream();
+
+        $t->control('config', { rules => [{ method => 'GET', url => $url,
+                                            hang => 1 }] });
+        my $c = $t->open('GET', $path);
+
+        wait_for(sub { $before < grep { m{^GET /session} } $t->upstream() });
+        cmp_ok(files($worker), '>', $files, "$name, $how: it waits");
+        $c->$how();
+        quiet("$name, $how: no answer");
+        $t->control('config', { rules => [] });
+    }
+}
+
 # the end of the turn and of the client at about the same time
 
 my @turns;
@@ -135,8 +160,9 @@ sub heard_head {
 
 sub sent_body {
     my ($session, $part) = @_;
-    my $request = $t->http_request($t->message_request($session,
-                                        'x' x 5000, version => '1.1'));
+    my $request = $t->http_request('POST', "/sessions/$session/send-message",
+        headers => { 'Content-Type' => 'application/json' },
+        body => '{"content":"' . 'x' x 5000 . '"} ');
     my ($head, $body) = split /(?<=\r\n\r\n)/, $request, 2;
     my $n = $part < 0 ? length($body) + $part : int($part * length $body);
 
