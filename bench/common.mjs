@@ -249,6 +249,18 @@ function statOf(pid) {
 /* user and system time of these processes, in microseconds */
 
 export function cpuOf(pids) {
+    return schedstat(pids, 0);
+}
+
+
+/* ... and the time they were ready and had no processor */
+
+export function delayOf(pids) {
+    return schedstat(pids, 1);
+}
+
+
+function schedstat(pids, field) {
     let sum = 0;
 
     for (const pid of pids) {
@@ -257,7 +269,7 @@ export function cpuOf(pids) {
                 const dir = `/proc/${pid}/task/${task}`;
 
                 sum += Number(fs.readFileSync(`${dir}/schedstat`, 'utf8')
-                    .split(' ')[0]) / 1000;
+                    .split(' ')[field]) / 1000;
             }
         } catch {
             /* it ended */
