@@ -281,6 +281,49 @@ ngx_http_agentstream_journal_link_locked(
 }
 
 
+void
+ngx_http_agentstream_journal_trim_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    size_t                           size;
+    ngx_http_agentstream_block_t    *block, *copy, **link;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+    block = journal->last;
+
+    if (block == NULL || (u_char *) block == node->tail
+        || block->used > block->size / 2)
+    {
+        return;
+    }
+
+    size = NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + block->used;
+
+    /* nobody is evicted for that */
+
+    copy = ngx_slab_alloc_locked(zone->shpool, size);
+    if (copy == NULL) {
+        return;
+    }
+
+    ngx_memcpy(copy, block, size);
+
+    copy->size = block->used;
+    journal->size -= block->size - copy->size;
+
+    for (link = &journal->first; *link != block; link = &(*link)->next) {
+        /* void */
+    }
+
+    *link = copy;
+    journal->last = copy;
+    journal->dropped++;
+
+    ngx_slab_free_locked(zone->shpool, block);
+}
+
+
 size_t
 ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_cursor_t *cursor, u_char *buf, size_t size,

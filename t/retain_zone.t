@@ -116,6 +116,27 @@ my @again = map { fill() } 1 .. 3;
 note("room for $fit, then @again");
 is(scalar(grep { $_ < $fit * 0.9 } @again), 0, 'no memory is lost');
 
+$t->finish();
+
+# a finished turn takes at most twice the bytes of its packets; broken by
+# leaving it the room that it did not need
+
+$t = AgentStream->new(attach(http => 'agentstream_zone 512k retain=60s;'));
+
+for my $chunks (40, 75) {
+    my ($bytes, @sessions);
+
+    for (1 .. 60) {
+        push @sessions, $t->session();
+        $bytes = length $t->turn($sessions[-1], "text:$chunks:40:0")->body();
+    }
+
+    my $kept = grep { defined turn_state($t, $_)->{turnId} } @sessions;
+    note("$chunks chunks: $kept turns of $bytes bytes are kept");
+    cmp_ok($kept * $bytes * 2, '>=', 512 * 1024,
+           "turns of $chunks chunks take up to twice their bytes");
+}
+
 $t->done();
 
 
