@@ -58,7 +58,7 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
 
     turn->heard_at = ngx_current_msec;
 
-    if (turn->lost && turn->reconcile.call) {
+    if (turn->lost && turn->phase == ngx_http_agentstream_turn_running) {
         /* what was missed comes before what comes now */
         ngx_http_agentstream_turn_hold(turn, ev);
         return;
@@ -170,14 +170,24 @@ ngx_http_agentstream_turn_skipped(void *data)
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    if (turn->phase == ngx_http_agentstream_turn_running) {
-        ngx_http_agentstream_translate_gap(turn->translate);
-
-        turn->lost = 1;
-        turn->missed = 0;
-        turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
-        ngx_http_agentstream_turn_schedule(turn);
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        return;
     }
+
+    ngx_http_agentstream_translate_gap(turn->translate);
+
+    turn->lost = 1;
+
+    if (turn->reconcile.call) {
+        /* it may have been read too early, and is read again */
+        ngx_http_agentstream_turn_forget_held(turn);
+        turn->missed = 1;
+        return;
+    }
+
+    turn->missed = 0;
+    turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
+    ngx_http_agentstream_turn_schedule(turn);
 }
 
 
@@ -318,13 +328,13 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
-    if (ngx_http_agentstream_turn_replay(turn) != NGX_OK) {
-        ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
+    if (status != NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_again(turn, status);
         return;
     }
 
-    if (status != NGX_HTTP_OK) {
-        ngx_http_agentstream_turn_again(turn, status);
+    if (ngx_http_agentstream_turn_replay(turn) != NGX_OK) {
+        ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
         return;
     }
 

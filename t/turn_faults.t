@@ -4,8 +4,9 @@
 # disorder, or no events at all.  The client gets one whole turn, with the text
 # that OpenCode stored.
 #
-# Broken by: text from deltas alone; a delta dropped or guessed because its
-# part is not known yet; any idle that ends the turn; an event that is not
+# Broken by: what comes after a gap told before what was missed in it, or
+# ending the turn; text from deltas alone; a delta dropped or guessed because
+# its part is not known yet; any idle that ends the turn; an event that is not
 # JSON, or too large, that ends the stream.
 
 use FindBin;
@@ -31,6 +32,7 @@ my %fault = (
     badjson => 'an event that is not JSON',
     badutf8 => 'an event that is not UTF-8',
     giant => 'an event that is too large',
+    lostmessage => 'a whole message lost',
 );
 
 for my $fault (sort keys %fault) {
@@ -68,6 +70,23 @@ for my $how (qw(delay late)) {
             check_text($c, $t->messages($s), $name);
         }
     }
+}
+
+$t->control('config', { rules => [] });
+
+# a gap, and the first reads after it fail
+
+for my $rule ({ url => '/session/status', status => 200, body => '[[[' },
+              { url => '/message', drop => 1 })
+{
+    $t->control('config', { rules => [{ method => 'GET', times => 1,
+                                        %$rule }] });
+
+    my $s = $t->session();
+    my $c = $t->turn($s, 'replay:tools-sequence fault=lostmessage');
+
+    check_turn($c, "a gap, $rule->{url} fails");
+    check_text($c, $t->messages($s), "a gap, $rule->{url} fails");
 }
 
 $t->control('config', { rules => [] });

@@ -24,8 +24,9 @@ our @EXPORT_OK = qw(deal fault_names plan_room);
 my %RANK = (well => 0, any => 1, error => 2);
 my $HTML = '<!doctype html><html><body>data: nothing here</body></html>';
 
-my @REPLAYS = qw(text-plain text-reasoning tools-sequence bash-ok
-                 text-escapes read-ok edit-ok glob-grep);
+my @REPLAYS = qw(text-plain text-reasoning text-escapes text-interleaved
+                 tools-sequence bash-ok bash-streaming read-ok edit-ok
+                 glob-grep todowrite task-one);
 my @CONTENT = qw(lostdelta nodeltas deltafirst deltaorphan wrongfinal
                  dupevents dupidle staleidle lateidle);
 
@@ -222,6 +223,9 @@ my %FAULT = (
     'prompt-answer-never' => [both => sub { my ($r) = @_;
         { rules => [{ on => 'prompt', do => 'lose', how => 'hang' }],
           seconds => 90, rare => 1 } }],
+    'abort-wrong' => [both => sub { my ($r) = @_;
+        { rules => [{ on => 'abort', wrong($r) }], client => 'interrupt',
+          expect => 'any' } }],
     'reads-wrong' => [both => sub { my ($r) = @_;
         { rules => [mid($r, 'reset'), map { { on => $_, wrong($r),
                     times => between($r, 1, 2) } } qw(status messages)] } }],
@@ -308,7 +312,7 @@ sub plan_room {
         push @{ $plan{rules} }, @rules;
         $plan{options} .= " $fault->{option}" if $fault->{option};
 
-        for my $key (qw(before after code prompts rare)) {
+        for my $key (qw(before after client code prompts rare)) {
             $plan{$key} = $fault->{$key} if defined $fault->{$key};
         }
 
@@ -329,6 +333,10 @@ sub plan_room {
                                                         : 1;
 
     $plan{turns} = [map { plan_turn($r, $side, $plan{options}) } 1 .. $turns];
+
+    if ($plan{client}) {
+        $_->{client} = $plan{client} for @{ $plan{turns} };
+    }
 
     return \%plan;
 }

@@ -1,8 +1,8 @@
 // Captures of real turns (t/data/captures), cut into turns and given new ids.
 //
 // A turn is a list of items { line, type, sid }: `line` is the event's JSON
-// text, taken over byte for byte but for the ids, so that escapes, key order
-// and spacing stay OpenCode's own.
+// text, taken over byte for byte but for ids and times, so that escapes, key
+// order and spacing stay OpenCode's own.
 
 import fs from 'node:fs';
 
@@ -10,7 +10,7 @@ const ID = /\b(evt|ses|msg|prt|que|per)_[0-9a-f]{12}[0-9A-Za-z]{14}\b/g;
 const BASE62 =
     '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-let counter = 0;
+let counter = 0, later = 0;
 
 
 export class Capture {
@@ -99,8 +99,9 @@ export class Capture {
 
     replay([n = 1, s = 1], session, user) {
         const turn = this.turn(n, s);
-        const rename = renamer({ [turn.session]: session,
-                                 [turn.user]: user });
+        const ids = renamer({ [turn.session]: session, [turn.user]: user });
+        const times = shifter(turn.items);
+        const rename = (text) => times(ids(text));
 
         return {
             items: turn.items.map((e) => item(rename(e.line))),
@@ -149,6 +150,32 @@ function renamer(map) {
 
         return ids.get(id);
     });
+}
+
+
+/* The time at which something begins that takes so many milliseconds: later
+   than all before, as a session's turns come one after the other. */
+
+export function clock(span = 0) {
+    const begin = Math.max(Date.now(), later);
+
+    later = begin + span + 1;
+
+    return begin;
+}
+
+
+/* what was captured, as if it were said now */
+
+function shifter(items) {
+    const time = /"(created|updated|completed|start|end)":(\d{13})\b/g;
+    const all = items.flatMap((e) => [...e.line.matchAll(time)]
+        .map((m) => Number(m[2])));
+    const first = Math.min(...all);
+    const shift = all.length ? clock(Math.max(...all) - first) - first : 0;
+
+    return (text) => text.replace(time, (_, name, ms) =>
+        `"${name}":${Number(ms) + shift}`);
 }
 
 

@@ -15,7 +15,7 @@
 //     wait     1: go on after a question, permission or abort point only when
 //              the reply was posted
 
-import { Capture, item, newId } from './capture.mjs';
+import { Capture, clock, item, newId } from './capture.mjs';
 
 const IDLE = /^session\.(idle|status)$/;
 
@@ -42,9 +42,17 @@ const FAULTS = {
             ? item(e.line.replace(/"text":"(?=[^"])/, '"text":"Rewritten: '))
             : e),
 
-    badjson: (items) => amid(items, { bytes: `data: {"id":"evt_x","type":`
-        + `"message.part.delta","properties":{"sessionID":"${items[0].sid}",`
-        + `"delta":"x\n\n` }),
+    badjson: (items) => amid(items, notJson(items)),
+
+    /* instead of the first answer's events, one that makes no sense */
+
+    lostmessage: (items) => {
+        const id = firstAnswer(items);
+        const at = items.findLastIndex((e) => e.line.includes(id)) + 1;
+        const lost = hide(items, (e) => e.line.includes(id));
+
+        return [...lost.slice(0, at), notJson(items), ...lost.slice(at)];
+    },
 
     badutf8: (items) => amid(items, { bytes: Buffer.concat([
         Buffer.from(`data: {"id":"evt_x","type":"session.diff","properties":`
@@ -153,7 +161,7 @@ export function idle(session) {
 /* OpenCode's order of events for one step of text */
 
 function say(deltas, sessionID, user, directory, prompt) {
-    const mid = newId('msg'), pid = newId('prt'), now = Date.now();
+    const mid = newId('msg'), pid = newId('prt'), now = clock();
     const text = deltas.join('');
     const of = { messageID: mid, sessionID };
     const tokens = { input: 100, output: deltas.length, reasoning: 0,
@@ -219,6 +227,20 @@ function isIdle(e) {
 
 function hide(items, which) {
     return items.map((e) => which(e) ? { ...e, hidden: true } : e);
+}
+
+
+function notJson(items) {
+    return { bytes: `data: {"id":"evt_x","type":"message.part.delta",`
+        + `"properties":{"sessionID":"${items[0].sid}","delta":"x\n\n` };
+}
+
+
+function firstAnswer(items) {
+    const e = items.find(({ type, line }) => type === 'message.updated'
+                                             && /"role":"assistant"/.test(line));
+
+    return JSON.parse(e.line).properties.info.id;
 }
 
 
