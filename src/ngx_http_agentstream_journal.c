@@ -169,10 +169,16 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
 
     journal = &node->journal;
 
-    /* as much again as there is: at most half of a journal is empty */
+    /* a quarter of what there is, in pages: little of a journal is empty, and
+       the zone does not run out of neighbouring pages */
 
-    want = ngx_min(journal->size, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
-    want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
+    want = NGX_HTTP_AGENTSTREAM_BLOCK_MIN;
+
+    if (journal->size > NGX_HTTP_AGENTSTREAM_BLOCK_MIN) {
+        want = ngx_min(journal->size / 4, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
+        want = ngx_align(want, ngx_pagesize);
+    }
+
     want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + size);
 
     n = 2 * want / NGX_HTTP_AGENTSTREAM_BLOCK_MIN + 4;
@@ -278,49 +284,6 @@ ngx_http_agentstream_journal_link_locked(
     }
 
     journal->last = block;
-}
-
-
-void
-ngx_http_agentstream_journal_trim_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node)
-{
-    size_t                           size;
-    ngx_http_agentstream_block_t    *block, *copy, **link;
-    ngx_http_agentstream_journal_t  *journal;
-
-    journal = &node->journal;
-    block = journal->last;
-
-    if (block == NULL || (u_char *) block == node->tail
-        || block->used > block->size / 2)
-    {
-        return;
-    }
-
-    size = NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + block->used;
-
-    /* nobody is evicted for that */
-
-    copy = ngx_slab_alloc_locked(zone->shpool, size);
-    if (copy == NULL) {
-        return;
-    }
-
-    ngx_memcpy(copy, block, size);
-
-    copy->size = block->used;
-    journal->size -= block->size - copy->size;
-
-    for (link = &journal->first; *link != block; link = &(*link)->next) {
-        /* void */
-    }
-
-    *link = copy;
-    journal->last = copy;
-    journal->dropped++;
-
-    ngx_slab_free_locked(zone->shpool, block);
 }
 
 

@@ -57,10 +57,6 @@ void ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part,
     ngx_str_t *origin);
 
-/* no more will be appended: room that was not needed is given back */
-void ngx_http_agentstream_journal_trim_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
-
 /* a record, as it was appended */
 typedef ngx_int_t (*ngx_http_agentstream_journal_pt)(void *data, uint64_t seq,
     ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin);

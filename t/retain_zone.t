@@ -119,7 +119,7 @@ is(scalar(grep { $_ < $fit * 0.9 } @again), 0, 'no memory is lost');
 $t->finish();
 
 # a finished turn takes at most twice the bytes of its packets; broken by
-# leaving it the room that it did not need
+# blocks that double
 
 $t = AgentStream->new(attach(http => 'agentstream_zone 512k retain=60s;'));
 
