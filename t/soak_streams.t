@@ -20,7 +20,7 @@ plan(skip_all => 'a sanitized worker keeps what it frees')
 plan(skip_all => 'no libcurl headers: apt-get install libcurl4-openssl-dev')
     if system('echo "#include <curl/curl.h>" | cc -E - >/dev/null 2>&1');
 
-my @said = `$FindBin::Bin/../bench/soak --packets=8000 --turns=400 --ticks=4000 --kb=32 2>&1`;
+my @said = `$FindBin::Bin/../bench/soak --packets=10000 --turns=400 --ticks=5000 --kb=24 2>&1`;
 
 is($?, 0, 'streams that are open for long') or diag(@said);
 note(@said);
