@@ -27,6 +27,8 @@
 
 
 static void ngx_http_agentstream_history_cleanup(void *data);
+static void ngx_http_agentstream_history_stop(
+    ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_body(void *data, u_char *pos,
     size_t len);
 static ngx_int_t ngx_http_agentstream_history_feed(
@@ -117,6 +119,20 @@ ngx_http_agentstream_history_cleanup(void *data)
 {
     ngx_http_agentstream_history_t *h = data;
 
+    ngx_http_agentstream_history_stop(h);
+
+    ngx_http_agentstream_history_destroy_turn(h);
+    ngx_http_agentstream_json_split_destroy(&h->split);
+    ngx_http_agentstream_json_split_destroy(&h->child_split);
+    ngx_http_agentstream_json_destroy(&h->json);
+}
+
+
+/* nothing more comes from OpenCode */
+
+static void
+ngx_http_agentstream_history_stop(ngx_http_agentstream_history_t *h)
+{
     if (h->call) {
         ngx_http_agentstream_call_close(h->call);
         h->call = NULL;
@@ -130,11 +146,6 @@ ngx_http_agentstream_history_cleanup(void *data)
     if (h->event.posted) {
         ngx_delete_posted_event(&h->event);
     }
-
-    ngx_http_agentstream_history_destroy_turn(h);
-    ngx_http_agentstream_json_split_destroy(&h->split);
-    ngx_http_agentstream_json_split_destroy(&h->child_split);
-    ngx_http_agentstream_json_destroy(&h->json);
 }
 
 
@@ -256,7 +267,7 @@ ngx_http_agentstream_history_continue(ngx_http_agentstream_history_t *h)
         return;
     }
 
-    rc = ngx_http_agentstream_history_next_child(h);
+    rc = h->failed ? NGX_ERROR : ngx_http_agentstream_history_next_child(h);
 
     if (rc == NGX_DECLINED && h->rest.len) {
         len = h->rest.len;
@@ -308,6 +319,8 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
                       "agentstream history: OpenCode's answer is not whole, "
                       "session %V", &h->args.session);
 
+        ngx_http_agentstream_history_stop(h);
+
         if (!r->header_sent) {
             h->args.failed(h->args.data, h->status);
             return;
@@ -322,7 +335,8 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
     }
 
     if (rc != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_ERROR);
+        ngx_http_finalize_request(r, r->headers_out.status ? NGX_ERROR
+                                             : NGX_HTTP_INTERNAL_SERVER_ERROR);
         return;
     }
 

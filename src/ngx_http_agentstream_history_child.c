@@ -135,12 +135,22 @@ ngx_http_agentstream_history_add_child(ngx_http_agentstream_history_t *h,
     ngx_str_t *session, ngx_str_t *parent, ngx_uint_t up)
 {
     int64_t                                from;
+    ngx_str_t                              id, of;
     ngx_http_agentstream_history_child_t  *child;
 
     from = ngx_http_agentstream_history_msec(&h->json, "created");
 
     if (ngx_http_agentstream_history_told(h, session, from, up)) {
         return NGX_OK;
+    }
+
+    id.len = session->len;
+    id.data = ngx_pstrdup(h->pool, session);
+    of.len = parent->len;
+    of.data = ngx_pstrdup(h->pool, parent);
+
+    if (id.data == NULL || of.data == NULL) {
+        return NGX_ERROR;
     }
 
     if (h->children.elts == NULL
@@ -156,15 +166,8 @@ ngx_http_agentstream_history_add_child(ngx_http_agentstream_history_t *h,
         return NGX_ERROR;
     }
 
-    child->session.len = session->len;
-    child->session.data = ngx_pstrdup(h->pool, session);
-    child->parent.len = parent->len;
-    child->parent.data = ngx_pstrdup(h->pool, parent);
-
-    if (child->session.data == NULL || child->parent.data == NULL) {
-        return NGX_ERROR;
-    }
-
+    child->session = id;
+    child->parent = of;
     child->up = up;
     child->from = from;
     child->to = ngx_http_agentstream_history_msec(&h->json, "completed");
@@ -277,16 +280,16 @@ ngx_http_agentstream_history_child_message(void *ctx, u_char *text, size_t len)
     ngx_http_agentstream_history_time(h, "created");
 
     if (ngx_http_agentstream_translate_message(h->translate, &session, json, 0)
-        != NGX_OK)
+        != NGX_OK
+        || ngx_http_agentstream_history_find_children(h, &session) == NGX_ERROR
+        || ngx_http_agentstream_history_flush(h) != NGX_OK)
     {
+        /* no memory: what follows would not fit what was told */
+        h->failed = 1;
         return NGX_ERROR;
     }
 
-    if (ngx_http_agentstream_history_find_children(h, &session) == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_agentstream_history_flush(h);
+    return NGX_OK;
 }
 
 

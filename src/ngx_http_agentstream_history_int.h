@@ -75,6 +75,9 @@ typedef struct {
                                                               is told */
     unsigned                               complete:1;     /* all is in
                                                               filling */
+    unsigned                               failed:1;       /* out of memory in
+                                                              a subagent's
+                                                              answer */
 } ngx_http_agentstream_history_t;
 
 

@@ -229,6 +229,11 @@ ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
         ngx_del_timer(&out->timer);
     }
 
+    if (rc == NGX_ERROR && out->request->headers_out.status == 0) {
+        /* filters of headers have not begun, and never may twice */
+        rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     ngx_http_finalize_request(out->request, rc);
     ngx_http_run_posted_requests(c);
 }

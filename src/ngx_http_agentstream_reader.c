@@ -131,6 +131,8 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
                != NGX_OK)
         || ngx_http_agentstream_output_open(&reader->output) != NGX_OK)
     {
+        /* the request goes on with another response */
+        ngx_http_agentstream_reader_cleanup(reader);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

@@ -136,6 +136,7 @@ ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
                                              NGX_HTTP_AGENTSTREAM_GET_SESSION,
                                              &rb->args.session, NULL, NULL);
     if (rb->call == NULL) {
+        ngx_http_agentstream_output_close(&rb->output);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -305,6 +306,13 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
     ngx_http_agentstream_rebuild_t *rb = data;
 
     ngx_http_set_log_request(rb->request->connection->log, rb->request);
+
+    if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
+        /* what comes next would not fit what was told */
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                          "Out of memory");
+        return;
+    }
 
     if (status != NGX_HTTP_OK) {
 

@@ -57,10 +57,10 @@ static ngx_int_t ngx_http_agentstream_request_follow(ngx_http_request_t *r,
 static void ngx_http_agentstream_request_orphan(ngx_str_t *turn, void *data);
 static u_char *ngx_http_agentstream_request_asks(u_char *p,
     ngx_http_agentstream_node_t *node, ngx_uint_t permission);
-static void ngx_http_agentstream_request_cursor(
+static ngx_int_t ngx_http_agentstream_request_cursor(
     ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t *seq);
-static void ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
-    ngx_str_t *value);
+static ngx_int_t ngx_http_agentstream_request_last_event_id(
+    ngx_http_request_t *r, ngx_str_t *value);
 
 
 ngx_int_t
@@ -222,6 +222,7 @@ ngx_http_agentstream_request_busy(ngx_http_agentstream_sender_t *sender,
 static ngx_int_t
 ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
 {
+    ngx_int_t                     rc;
     ngx_http_request_t           *r;
     ngx_http_agentstream_zone_t  *zone;
 
@@ -233,11 +234,16 @@ ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    sender->args.ticket = ngx_http_agentstream_zone_queue_locked(zone,
-                                                                &sender->key);
+    rc = ngx_http_agentstream_zone_queue_locked(zone, &sender->key,
+                                                &sender->args.ticket);
     ngx_http_agentstream_zone_unlock(zone);
 
-    if (sender->args.ticket == NULL) {
+    if (rc == NGX_DECLINED) {
+        /* there is nothing to wait for any more */
+        return ngx_http_agentstream_request_start(sender);
+    }
+
+    if (rc != NGX_OK) {
         return ngx_http_agentstream_request_error(sender->req,
                                              NGX_HTTP_SERVICE_UNAVAILABLE,
                                              "Out of zone memory", NULL);
@@ -247,6 +253,7 @@ ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
                                            &sender->req->session)
         != NGX_OK)
     {
+        ngx_http_agentstream_request_dequeue(sender);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -330,7 +337,10 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     r = req->request;
     zone = ngx_http_agentstream_worker->zone;
 
-    ngx_http_agentstream_request_cursor(req, &wanted, &seq);
+    if (ngx_http_agentstream_request_cursor(req, &wanted, &seq) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     last = seq;
 
     req->retry = 1;
@@ -509,14 +519,18 @@ ngx_http_agentstream_request_orphan(ngx_str_t *turn, void *data)
 /* contract 2: "Last-Event-ID", or "last_event_id=" where no header can be
    set; what does not look like one of ours counts as none */
 
-static void
+static ngx_int_t
 ngx_http_agentstream_request_cursor(ngx_http_agentstream_request_t *req,
     ngx_str_t *turn, uint64_t *seq)
 {
     u_char     *colon, *p, *last;
     ngx_str_t   value;
 
-    ngx_http_agentstream_request_last_event_id(req->request, &value);
+    if (ngx_http_agentstream_request_last_event_id(req->request, &value)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
     turn->len = 0;
     turn->data = value.data;
@@ -526,14 +540,14 @@ ngx_http_agentstream_request_cursor(ngx_http_agentstream_request_t *req,
     colon = ngx_strlchr(value.data, last, ':');
 
     if (colon == NULL || last - colon > 17) {
-        return;
+        return NGX_OK;
     }
 
     for (p = colon + 1; p < last; p++) {
 
         if (*p < '0' || *p > '9') {
             *seq = 0;
-            return;
+            return NGX_OK;
         }
 
         *seq = *seq * 10 + (*p - '0');
@@ -547,10 +561,12 @@ ngx_http_agentstream_request_cursor(ngx_http_agentstream_request_t *req,
         turn->len = 0;
         *seq = 0;
     }
+
+    return NGX_OK;
 }
 
 
-static void
+static ngx_int_t
 ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
     ngx_str_t *value)
 {
@@ -581,7 +597,7 @@ ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
                == 0)
         {
             *value = header[i].value;
-            return;
+            return NGX_OK;
         }
     }
 
@@ -590,20 +606,21 @@ ngx_http_agentstream_request_last_event_id(ngx_http_request_t *r,
         != NGX_OK)
     {
         ngx_str_null(value);
-        return;
+        return NGX_OK;
     }
 
     src = value->data;
     dst = ngx_pnalloc(r->pool, value->len);
 
     if (dst == NULL) {
-        ngx_str_null(value);
-        return;
+        return NGX_ERROR;
     }
 
     value->data = dst;
     ngx_unescape_uri(&dst, &src, value->len, 0);
     value->len = dst - value->data;
+
+    return NGX_OK;
 }
 
 

@@ -149,12 +149,19 @@ ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
     ngx_queue_insert_tail(&ngx_http_agentstream_worker->turns->turns,
                           &turn->queue);
 
-    (void) ngx_http_agentstream_notify_follow(&turn->waiter, &turn->session);
-
     turn->started_at = ngx_current_msec;
     turn->heard_at = ngx_current_msec;
     turn->beat_at = ngx_current_msec;
     turn->watched_at = ngx_current_msec;
+
+    if (ngx_http_agentstream_notify_follow(&turn->waiter, &turn->session)
+        != NGX_OK)
+    {
+        /* it could not be interrupted */
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                        "Out of memory");
+        return;
+    }
 
     ngx_http_agentstream_turn_schedule(turn);
     ngx_http_agentstream_turn_resolve(turn);

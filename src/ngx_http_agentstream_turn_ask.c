@@ -106,13 +106,13 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
 
     ask = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_turn_ask_t));
     if (ask == NULL) {
-        return;
+        goto failed;
     }
 
     ask->id.len = id->len;
     ask->id.data = ngx_pstrdup(turn->pool, id);
     if (ask->id.data == NULL) {
-        return;
+        goto failed;
     }
 
     ask->turn = turn;
@@ -142,6 +142,14 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
                          : turn->conf->question_timeout;
 
     ask->due = timeout ? ngx_current_msec + timeout : 0;
+
+    return;
+
+failed:
+
+    /* nobody could ever answer it */
+
+    turn->failed = 1;
 }
 
 

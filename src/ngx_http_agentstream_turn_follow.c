@@ -228,6 +228,14 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
 
     state = ngx_http_agentstream_translate_state(turn->translate);
 
+    if (rc != NGX_OK) {
+        turn->failed = 1;
+    }
+
+    if (turn->failed) {
+        rc = NGX_ERROR;
+    }
+
     if (turn->phase != ngx_http_agentstream_turn_running) {
 
         if (turn->phase == ngx_http_agentstream_turn_prompting
@@ -247,6 +255,7 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
     }
 
     if (rc != NGX_OK) {
+        turn->failed = 1;
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
                                         "Out of zone memory");
         return;

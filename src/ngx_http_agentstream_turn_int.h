@@ -104,6 +104,9 @@ typedef struct {
                                                           out, or must not */
     unsigned                             terminal:1;   /* the last packet is
                                                           being made */
+    unsigned                             failed:1;     /* something could not
+                                                          be told: nothing but
+                                                          its end follows */
     unsigned                             broken:1;     /* no event stream */
     unsigned                             lost:1;       /* events were missed
                                                           and not yet made up

@@ -20,6 +20,9 @@
 /* an aborted turn ends within this time, or it is looked after */
 #define NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT  3000
 
+/* and when it could not be made, or was refused */
+#define NGX_HTTP_AGENTSTREAM_TURN_REPEAT     1000
+
 
 static void ngx_http_agentstream_turn_interrupt_done(void *data,
     ngx_http_agentstream_call_t *call);
@@ -104,7 +107,15 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
 
         if (!turn->started) {
             turn->started = 1;
-            (void) ngx_http_agentstream_translate_start(turn->translate);
+
+            if (ngx_http_agentstream_translate_start(turn->translate)
+                != NGX_OK)
+            {
+                ngx_http_agentstream_turn_fail(turn,
+                                               NGX_HTTP_SERVICE_UNAVAILABLE,
+                                               "Out of zone memory", NULL);
+                return;
+            }
         }
 
         ngx_http_agentstream_turn_finish(turn);
@@ -131,7 +142,8 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
 
     turn->interrupting = 1;
     turn->interrupt_at = ngx_current_msec
-                         + NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT;
+                         + (call ? NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT
+                                 : NGX_HTTP_AGENTSTREAM_TURN_REPEAT);
 
     if (call) {
         call->done_handler = ngx_http_agentstream_turn_interrupt_done;
@@ -152,9 +164,12 @@ ngx_http_agentstream_turn_interrupt_done(void *data,
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    turn->interrupt = NULL;
+    ngx_uint_t  failed;
 
-    if (call->status < 200 || call->status >= 300) {
+    turn->interrupt = NULL;
+    failed = (call->status < 200 || call->status >= 300);
+
+    if (failed) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream turn: abort failed with %ui, session %V, "
                       "turn %V", call->status, &turn->session, &turn->id);
@@ -167,7 +182,8 @@ ngx_http_agentstream_turn_interrupt_done(void *data,
     }
 
     turn->interrupt_at = ngx_current_msec
-                         + NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT;
+                         + (failed ? NGX_HTTP_AGENTSTREAM_TURN_REPEAT
+                                   : NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT);
 
     ngx_http_agentstream_turn_schedule(turn);
 }

@@ -57,6 +57,10 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
     zone = ngx_http_agentstream_worker->zone;
     node = turn->node;
 
+    if (turn->failed && !turn->terminal) {
+        return NULL;
+    }
+
     if (!turn->started && !turn->terminal) {
         /* an event overtook the answer to the prompt */
         turn->started = 1;
@@ -135,9 +139,15 @@ ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
     }
 
     element = ngx_array_push(&turn->sessions);
+
+    if (element == NULL) {
+        return NGX_ERROR;
+    }
+
     routes = ngx_array_push(&turn->routes);
 
-    if (element == NULL || routes == NULL) {
+    if (routes == NULL) {
+        turn->sessions.nelts--;
         return NGX_ERROR;
     }
 

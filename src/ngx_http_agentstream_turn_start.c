@@ -96,6 +96,12 @@ ngx_http_agentstream_turn_resolve_done(void *data,
                                                  &turn->session,
                                                  &turn->directory);
 
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
     if (rc != NGX_OK) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
                                        "OpenCode's answer makes no sense",

@@ -231,9 +231,11 @@ ngx_int_t ngx_http_agentstream_zone_create_locked(
     ngx_str_t *request_id, ngx_http_agentstream_ticket_t *ticket,
     ngx_http_agentstream_node_t **node);
 
-/* a place in the queue of a session that has a turn; NULL: no room */
-ngx_http_agentstream_ticket_t *ngx_http_agentstream_zone_queue_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+/* a place in the queue of a session; NGX_ERROR: no room, NGX_DECLINED: there
+   is no such session any more */
+ngx_int_t ngx_http_agentstream_zone_queue_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
+    ngx_http_agentstream_ticket_t **ticket);
 void ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t *ticket);
 

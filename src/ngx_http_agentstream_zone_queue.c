@@ -73,33 +73,37 @@ ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-ngx_http_agentstream_ticket_t *
+ngx_int_t
 ngx_http_agentstream_zone_queue_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key)
+    ngx_str_t *key, ngx_http_agentstream_ticket_t **ticket)
 {
-    ngx_http_agentstream_ticket_t   *ticket;
+    ngx_http_agentstream_ticket_t   *tk;
     ngx_http_agentstream_session_t  *session;
 
-    ticket = ngx_http_agentstream_zone_alloc_locked(zone,
+    tk = ngx_http_agentstream_zone_alloc_locked(zone,
                                        sizeof(ngx_http_agentstream_ticket_t));
-    if (ticket == NULL) {
-        return NULL;
+    if (tk == NULL) {
+        return NGX_ERROR;
     }
+
+    /* its turn may have ended meanwhile, and been evicted for the ticket */
 
     session = ngx_http_agentstream_zone_session_locked(zone, key);
 
     if (session == NULL) {
-        ngx_slab_free_locked(zone->shpool, ticket);
-        return NULL;
+        ngx_slab_free_locked(zone->shpool, tk);
+        return NGX_DECLINED;
     }
 
-    ticket->session = session;
-    ticket->owner = zone->slot;
-    ticket->generation = zone->generation;
+    tk->session = session;
+    tk->owner = zone->slot;
+    tk->generation = zone->generation;
 
-    ngx_queue_insert_tail(&session->tickets, &ticket->queue);
+    ngx_queue_insert_tail(&session->tickets, &tk->queue);
 
-    return ticket;
+    *ticket = tk;
+
+    return NGX_OK;
 }
 
 
