@@ -44,6 +44,8 @@ SANITIZE := -fsanitize=address,undefined -fno-omit-frame-pointer \
 ASAN_CC_OPT := -g -O1 -Werror -fPIC $(SANITIZE)
 ASAN_LD_OPT := -fPIC $(SANITIZE)
 
+comma := ,
+
 SOURCES := $(wildcard $(MODULE).c src/*.c)
 HEADERS := $(wildcard src/*.h)
 
@@ -145,6 +147,84 @@ $(BUILD)/asan/$(MODULE).so: $(BUILD)/asan/nginx/.configured \
 	$(call modules,$(BUILD)/asan/nginx)
 
 
+# A whole nginx with the module in it, where every allocation from a pool is
+# a malloc() of its own: what reaches beyond one, or uses it after it was
+# given back, is seen, and each of them can be made to fail.
+
+WHOLE_CC_OPT := -g -O1 -fno-omit-frame-pointer -DNGX_DEBUG_PALLOC=1
+ALLOC_CC_OPT := $(WHOLE_CC_OPT) -fsanitize=address
+INJECT := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc \
+	posix_memalign socketpair ngx_get_connection ngx_slab_alloc_locked \
+	ngx_shmtx_unlock)
+
+# whole(directory, cc options)
+define whole
+	@[ -e "$(NGINX_CORE)/src/core/ngx_string.c" ] || { \
+	    echo 'no source of nginx: try "make deps-test"' >&2; exit 1; }
+	@echo "configuring a whole nginx in $(1)"
+	@rm -rf $(1) && mkdir -p $(1)
+	@ln -s $(NGINX_CORE)/* $(1)/ && rm -f $(1)/Makefile $(1)/objs
+	@cd $(1) && configure=./configure && \
+	if [ ! -e $$configure ]; then configure=auto/configure; fi && \
+	$$configure $(NGINX_CONFIGURE) --with-cc="$(CC)" \
+	    --with-cc-opt="$(2)" --add-module="$(CURDIR)" >configure.log 2>&1 \
+	    || { tail -n 20 configure.log >&2; exit 1; }
+	@cp $(1).settings $(1)/.configured
+endef
+
+$(BUILD)/alloc/nginx.settings: FORCE
+	$(call settings,$(ALLOC_CC_OPT))
+
+$(BUILD)/alloc/nginx/.configured: $(BUILD)/alloc/nginx.settings
+	$(call whole,$(BUILD)/alloc/nginx,$(ALLOC_CC_OPT))
+
+# the undefined behaviour of nginx itself is not ours to mend
+$(BUILD)/alloc/nginx/objs/nginx: $(BUILD)/alloc/nginx/.configured \
+    t/alloc/inject.c $(SOURCES) $(HEADERS)
+	@$(CC) -g -O1 -Wall -Werror -isystem $(@D) $(foreach dir,core event \
+	    os/unix,-isystem $(<D)/src/$(dir)) -c -o $(<D)/inject.o \
+	    t/alloc/inject.c
+	@printf '%s\n' 'objs/addon/%.o: CFLAGS += $(SANITIZE)' >$(<D)/module.mk
+	@rm -f $@
+	@$(MAKE) $(if $(V),,-s) --no-print-directory -C $(<D) -j$(JOBS) \
+	    -f objs/Makefile -f module.mk objs/nginx \
+	    LINK='$(CC) $(SANITIZE) -no-pie inject.o $(INJECT)'
+	@echo "built $@"
+
+$(BUILD)/memcheck/nginx.settings: FORCE
+	$(call settings,$(WHOLE_CC_OPT))
+
+$(BUILD)/memcheck/nginx/.configured: $(BUILD)/memcheck/nginx.settings
+	$(call whole,$(BUILD)/memcheck/nginx,$(WHOLE_CC_OPT))
+
+$(BUILD)/memcheck/nginx/objs/nginx: $(BUILD)/memcheck/nginx/.configured \
+    $(SOURCES) $(HEADERS)
+	@$(MAKE) $(if $(V),,-s) --no-print-directory -C $(<D) -j$(JOBS) \
+	    -f objs/Makefile objs/nginx
+	@touch $@
+	@echo "built $@"
+
+# wrapper(nginx, suppressions of leaks, libraries): with the options of the
+# sanitizers
+define wrapper
+	@{ echo '#!/bin/sh'; \
+	   echo "LD_PRELOAD='$(3)'"; \
+	   echo 'log=$${AGENTSTREAM_ASAN:-$(abspath $(@D))/log}/report'; \
+	   echo 'ASAN_OPTIONS=log_path=$$log:detect_leaks=1'; \
+	   echo 'ASAN_OPTIONS=$$ASAN_OPTIONS:fast_unwind_on_malloc=0'; \
+	   echo 'UBSAN_OPTIONS=log_path=$$log:print_stacktrace=1'; \
+	   echo 'LSAN_OPTIONS=suppressions=$(abspath $(@D))/lsan.supp'; \
+	   echo 'LSAN_OPTIONS=$$LSAN_OPTIONS:print_suppressions=0'; \
+	   echo 'export LD_PRELOAD ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS'; \
+	   echo 'exec $(1) "$$@"'; } >$@
+	@echo '$(2)' >$(@D)/lsan.supp
+	@chmod +x $@
+endef
+
+$(BUILD)/alloc/nginx-alloc: $(BUILD)/alloc/nginx/objs/nginx Makefile
+	$(call wrapper,$(abspath $<))
+
+
 # Install
 
 MODULES_PATH ?= $(or $(shell $(NGINX) -V 2>&1 \
@@ -184,7 +264,8 @@ console: ## build the console page and the client
 .PHONY: test
 test: FUZZ_SECONDS := 5
 test: deps-test build console check fuzz $(BUILD)/unit/.built ## run all the tests
-	@$(MAKE) --no-print-directory $(BUILD)/bench/budget
+	@$(MAKE) --no-print-directory $(BUILD)/bench/budget \
+	    $(if $(filter t/alloc_%,$(TESTS)),alloc)
 	@prove -j$(JOBS) -I t/lib $(TESTS) $(UNITS)
 
 # The stock nginx knows nothing of the sanitizers, so their runtime must be
@@ -194,7 +275,7 @@ test: deps-test build console check fuzz $(BUILD)/unit/.built ## run all the tes
 test-asan: export AGENTSTREAM_MODULE = $(abspath $(BUILD))/asan/$(MODULE).so
 test-asan: export AGENTSTREAM_NGINX = $(abspath $(BUILD))/asan/nginx-asan
 test-asan: export AGENTSTREAM_ASAN = $(abspath $(BUILD))/asan/log
-test-asan: deps-test build asan ## run the tests with the module sanitized
+test-asan: deps-test build asan alloc ## run the tests with the module sanitized
 	@rm -rf $(AGENTSTREAM_ASAN) && mkdir -p -m 1777 $(AGENTSTREAM_ASAN)
 	@rc=0; prove -j$(JOBS) -I t/lib $(TESTS) || rc=$$?; \
 	for log in $(AGENTSTREAM_ASAN)/*; do \
@@ -207,19 +288,44 @@ test-asan: deps-test build asan ## run the tests with the module sanitized
 asan: $(BUILD)/asan/$(MODULE).so $(BUILD)/asan/nginx-asan
 
 $(BUILD)/asan/nginx-asan: Makefile | $(BUILD)/asan/nginx.settings
+	$(call wrapper,$(NGINX),leak:^ngx_alloc$$,$(shell \
+	    $(CC) -print-file-name=libasan.so) $(shell \
+	    $(CC) -print-file-name=libubsan.so))
+
+.PHONY: test-alloc
+test-alloc: export AGENTSTREAM_SCENARIOS ?= all
+test-alloc: deps-test alloc ## run turns with each allocation failing once
+	@prove -v -I t/lib t/alloc_failures.t
+
+.PHONY: alloc
+alloc: $(BUILD)/alloc/nginx-alloc
+
+# Everything takes long under valgrind, so these are the core paths.
+MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/turn_limits.t t/hub_stream.t \
+	t/resume_events.t t/busy_queue.t t/busy_idempotent.t \
+	t/conversation_answers.t t/conversation_history.t \
+	t/conversation_interrupt.t t/conversation_sessions.t \
+	t/retain_rebuild.t t/takeover_kill.t
+
+.PHONY: test-memcheck
+test-memcheck: export AGENTSTREAM_MODULE =
+test-memcheck: export AGENTSTREAM_NGINX = $(abspath \
+	$(BUILD))/memcheck/nginx-memcheck
+test-memcheck: export AGENTSTREAM_ASAN = $(abspath $(BUILD))/memcheck/log
+test-memcheck: export AGENTSTREAM_SCALE ?= 10
+test-memcheck: deps-test memcheck ## run the core tests under valgrind
+	@prove -j$(JOBS) -I t/lib $(MEMCHECK)
+
+.PHONY: memcheck
+memcheck: $(BUILD)/memcheck/nginx-memcheck
+
+$(BUILD)/memcheck/nginx-memcheck: $(BUILD)/memcheck/nginx/objs/nginx Makefile
 	@{ echo '#!/bin/sh'; \
-	   echo '# $(NGINX) with the sanitizer runtime loaded first'; \
-	   echo "LD_PRELOAD='$$($(CC) -print-file-name=libasan.so)" \
-	        "$$($(CC) -print-file-name=libubsan.so)'"; \
-	   echo 'log=$${AGENTSTREAM_ASAN:-$(abspath $(BUILD))/asan/log}/report'; \
-	   echo 'ASAN_OPTIONS=log_path=$$log:detect_leaks=1'; \
-	   echo 'ASAN_OPTIONS=$$ASAN_OPTIONS:fast_unwind_on_malloc=0'; \
-	   echo 'UBSAN_OPTIONS=log_path=$$log:print_stacktrace=1'; \
-	   echo 'LSAN_OPTIONS=suppressions=$(abspath $(BUILD))/asan/lsan.supp'; \
-	   echo 'LSAN_OPTIONS=$$LSAN_OPTIONS:print_suppressions=0'; \
-	   echo 'export LD_PRELOAD ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS'; \
-	   echo 'exec $(NGINX) "$$@"'; } >$@
-	@echo 'leak:^ngx_alloc$$' >$(BUILD)/asan/lsan.supp
+	   echo 'exec valgrind -q --tool=memcheck --leak-check=full' \
+	        '--show-leak-kinds=definite --errors-for-leak-kinds=definite' \
+	        '--num-callers=30 --suppressions=$(CURDIR)/t/memcheck.supp' \
+	        '--log-file="$$AGENTSTREAM_ASAN/report.%p"' \
+	        '$(abspath $<) "$$@"'; } >$@
 	@chmod +x $@
 
 # The two sides share FAULT_TURNS.  A failing turn says how to repeat it alone.

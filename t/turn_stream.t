@@ -36,8 +36,14 @@ my @chunks = grep { packet_json($_)->{type} eq 'agent_message_chunk' }
 is(scalar @chunks, 20, 'a chunk per delta');
 cmp_ok($packets[-1]{time} - $chunks[0]{time}, '>', 0.2,
        'the first chunk comes long before the end');
-is(scalar(grep { $chunks[$_]{time} > $chunks[$_ - 1]{time} } 1 .. 19), 19,
-   'each chunk comes by itself');
+
+SKIP: {
+    skip 'too slow to tell', 1 if $ENV{AGENTSTREAM_SCALE};
+
+    is(scalar(grep { $chunks[$_]{time} > $chunks[$_ - 1]{time} } 1 .. 19), 19,
+       'each chunk comes by itself');
+}
+
 ok($c->response()->{head_time} <= $packets[0]{time}, 'headers are sent first');
 
 my $turn = packet_json($packets[0]);

@@ -76,7 +76,8 @@ sub conf {
 
     my %value = (%$self,
         user => $> == 0 ? 'user root;' : '',
-        globals => 'load_module ' . module() . ";\n" . ($self->{globals} // ''),
+        globals => (module() ? 'load_module ' . module() . ";\n" : '')
+                   . ($self->{globals} // ''),
         listen_tls => $self->{tls} ? $self->listen_tls() : '');
 
     my $conf = $self->{conf} // $TEMPLATE;
@@ -105,6 +106,8 @@ sub build {
     return $ENV{AGENTSTREAM_BUILD} // "$root/build";
 }
 
+
+# empty when it is linked into nginx
 
 sub module {
     return $ENV{AGENTSTREAM_MODULE}
@@ -281,6 +284,7 @@ sub check_log {
 
     my @bad = grep { / \[(alert|crit|emerg)\] /
                      || /exited (on signal|with code [1-9])/ }
+              grep { !$self->{expected} || !/$self->{expected}/ }
               split /^/, $self->log_text();
 
     ok(!@bad, 'no alerts') or diag(@bad);

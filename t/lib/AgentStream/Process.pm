@@ -14,7 +14,7 @@ use Exporter 'import';
 
 our @EXPORT_OK = qw(free_ports scaled slurp wait_for);
 
-my $scale = $ENV{AGENTSTREAM_ASAN} ? 3 : 1;
+my $scale = $ENV{AGENTSTREAM_SCALE} // ($ENV{AGENTSTREAM_ASAN} ? 3 : 1);
 my $owner = $$;
 my %running;
 

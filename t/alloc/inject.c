@@ -1,0 +1,215 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * For tests: an nginx whose n-th allocation fails.  The linker redirects what
+ * nginx and the module call (see INJECT_WRAP in the Makefile) to the functions
+ * here.  A file, named by AGENTSTREAM_ALLOC and mapped by all processes, says
+ * which one is to fail, and tells afterwards how many there were and where it
+ * failed; the test reads and writes it (t/lib/AgentStream/Alloc.pm).
+ *
+ * nginx is built with NGX_DEBUG_PALLOC: every allocation from a pool is a
+ * malloc() of its own.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <execinfo.h>
+
+
+#define INJECT_FRAMES  48
+
+
+typedef struct {
+    uint64_t      armed;
+    uint64_t      fail;       /* which one, from 1; 0: none */
+    uint64_t      burst;      /* and how many in a row */
+    uint64_t      count;      /* those asked for since it was armed */
+    uint64_t      failed;
+    uint64_t      free;       /* pages of the zone, before the last slab */
+    uint64_t      nframes;
+    uint64_t      frames[INJECT_FRAMES];
+} inject_t;
+
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+int __real_posix_memalign(void **p, size_t alignment, size_t size);
+int __real_socketpair(int domain, int type, int protocol, int fd[2]);
+void *__real_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
+void __real_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
+ngx_connection_t *__real_ngx_get_connection(ngx_socket_t s, ngx_log_t *log);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
+int __wrap_socketpair(int domain, int type, int protocol, int fd[2]);
+void *__wrap_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
+void __wrap_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
+ngx_connection_t *__wrap_ngx_get_connection(ngx_socket_t s, ngx_log_t *log);
+
+static void inject_init(void) __attribute__((constructor));
+static int inject_fails(void);
+
+
+static inject_t  *inject;
+
+/* the zone is full until its lock is released: one that failed only once
+   would be satisfied after eviction */
+static int        inject_full;
+
+
+static void
+inject_init(void)
+{
+    int    fd;
+    void  *frames[1], *p;
+    char  *name;
+
+    name = getenv("AGENTSTREAM_ALLOC");
+    if (name == NULL) {
+        return;
+    }
+
+    /* it allocates when it is called for the first time */
+    (void) backtrace(frames, 1);
+
+    fd = open(name, O_RDWR);
+    if (fd == -1) {
+        return;
+    }
+
+    p = mmap(NULL, sizeof(inject_t), PROT_READ|PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (p != MAP_FAILED) {
+        inject = p;
+    }
+
+    (void) close(fd);
+}
+
+
+static int
+inject_fails(void)
+{
+    int        i, n;
+    void      *frames[INJECT_FRAMES];
+    uint64_t   count;
+
+    if (inject == NULL || !inject->armed || ngx_process != NGX_PROCESS_WORKER) {
+        return 0;
+    }
+
+    count = ++inject->count;
+
+    if (inject->fail == 0 || count < inject->fail
+        || count >= inject->fail + inject->burst)
+    {
+        return 0;
+    }
+
+    if (inject->failed++ == 0) {
+        n = backtrace(frames, INJECT_FRAMES);
+
+        for (i = 0; i < n; i++) {
+            inject->frames[i] = (uintptr_t) frames[i];
+        }
+
+        inject->nframes = n;
+    }
+
+    return 1;
+}
+
+
+void *
+__wrap_malloc(size_t size)
+{
+    if (inject_fails()) {
+        errno = ENOMEM;
+        return NULL;
+    }
+
+    return __real_malloc(size);
+}
+
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+    if (inject_fails()) {
+        errno = ENOMEM;
+        return NULL;
+    }
+
+    return __real_calloc(n, size);
+}
+
+
+void *
+__wrap_realloc(void *p, size_t size)
+{
+    if (inject_fails()) {
+        errno = ENOMEM;
+        return NULL;
+    }
+
+    return __real_realloc(p, size);
+}
+
+
+int
+__wrap_posix_memalign(void **p, size_t alignment, size_t size)
+{
+    return inject_fails() ? ENOMEM : __real_posix_memalign(p, alignment, size);
+}
+
+
+int
+__wrap_socketpair(int domain, int type, int protocol, int fd[2])
+{
+    if (inject_fails()) {
+        errno = EMFILE;
+        return -1;
+    }
+
+    return __real_socketpair(domain, type, protocol, fd);
+}
+
+
+ngx_connection_t *
+__wrap_ngx_get_connection(ngx_socket_t s, ngx_log_t *log)
+{
+    return inject_fails() ? NULL : __real_ngx_get_connection(s, log);
+}
+
+
+void *
+__wrap_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size)
+{
+    if (inject) {
+        inject->free = pool->pfree;
+    }
+
+    if (inject_full || inject_fails()) {
+        inject_full = 1;
+        return NULL;
+    }
+
+    return __real_ngx_slab_alloc_locked(pool, size);
+}
+
+
+void
+__wrap_ngx_shmtx_unlock(ngx_shmtx_t *mtx)
+{
+    inject_full = 0;
+
+    __real_ngx_shmtx_unlock(mtx);
+}
