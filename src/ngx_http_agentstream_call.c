@@ -177,6 +177,7 @@ ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call)
     calls = ngx_http_agentstream_worker->calls;
 
     call->status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    call->unsent = 1;
 
     c = ngx_http_agentstream_call_connect(call);
     if (c == NULL) {
@@ -213,6 +214,8 @@ ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call)
         ngx_http_agentstream_call_terminate(call);
         return;
     }
+
+    call->unsent = 0;
 
     ngx_http_run_posted_requests(c);
 }

@@ -59,6 +59,8 @@ struct ngx_http_agentstream_call_s {
     ngx_str_t                           body;      /* collected */
     unsigned                            answered:1;    /* a status line came */
     unsigned                            complete:1;    /* to the last byte */
+    unsigned                            unsent:1;      /* not a byte of it has
+                                                          left */
 
     /* private to the part */
     unsigned                            running:1;

@@ -431,9 +431,16 @@ ngx_http_agentstream_call_post_handler(ngx_http_request_t *r, void *data,
 {
     ngx_http_agentstream_call_t  *call = data;
 
+    ngx_http_upstream_t  *u;
+
     if (!call->answered && rc >= NGX_HTTP_SPECIAL_RESPONSE) {
         call->status = rc;
     }
+
+    u = r->upstream;
+
+    call->unsent = (u == NULL || !u->request_sent
+                    || (u->state && u->state->bytes_sent == 0));
 
     return NGX_OK;
 }

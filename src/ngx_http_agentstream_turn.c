@@ -705,13 +705,10 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         turn->interrupting = 0;
         ngx_http_agentstream_turn_reconcile(turn);
 
-        if (turn->phase != ngx_http_agentstream_turn_running) {
-            return;
-        }
-    }
-
-    if ((turn->settle_at && (ngx_msec_int_t) (now - turn->settle_at) >= 0)
-        || (turn->poll_at && (ngx_msec_int_t) (now - turn->poll_at) >= 0))
+    } else if ((turn->settle_at
+                && (ngx_msec_int_t) (now - turn->settle_at) >= 0)
+               || (turn->poll_at
+                   && (ngx_msec_int_t) (now - turn->poll_at) >= 0))
     {
         turn->settle_at = 0;
         turn->poll_at = 0;

@@ -261,6 +261,11 @@ ngx_http_agentstream_turn_prompt_done(void *data,
         return;
     }
 
+    if (call->unsent) {
+        ngx_http_agentstream_turn_unreachable(turn, status);
+        return;
+    }
+
     if (!call->answered) {
         /* nobody knows what became of it */
         ngx_http_agentstream_turn_check_prompt(turn, status);
