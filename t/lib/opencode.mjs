@@ -262,7 +262,7 @@ async function play(session, order, user) {
 
         const bytes = e.hidden || e.pause ? Buffer.alloc(0)
             : e.bytes ? Buffer.from(e.bytes) : frame(e.line, o.chunk);
-        const apply = () => e.line && state.apply(e);
+        const apply = () => e.line && !run.dead && state.apply(e);
 
         if (o.chunk === 'whole') {
             whole.push(bytes);
@@ -362,7 +362,7 @@ function restart({ json }) {
         const run = playing.get(id);
 
         if (run) {
-            run.aborted = true;
+            run.aborted = run.dead = true;
             run.go?.();
         }
 

@@ -77,13 +77,32 @@ class Room {
                                        (c) => new Link(this, c));
     }
 
-    async listen(port = 0) {
+    async listen(port) {
         await new Promise((resolve, reject) => {
             this.server.once('error', reject);
-            this.server.listen(port, '127.0.0.1', resolve);
+            this.server.listen(port, '127.0.0.1', () => {
+                this.server.off('error', reject);
+                resolve();
+            });
         });
 
-        this.port = this.server.address().port;
+        this.port = port;
+    }
+
+    /* A port of no other room, and none that the system gives to others: it is
+       closed for a while and must be free then. */
+
+    async open() {
+        for ( ;; ) {
+            const port = 10000 + Math.floor(Math.random() * 20000);
+
+            if (!rooms.has(port)
+                && await this.listen(port).then(() => true, () => false))
+            {
+                rooms.set(port, this);
+                return;
+            }
+        }
     }
 
     log(text) {
@@ -133,12 +152,9 @@ class Room {
         }
     }
 
-    /* its port is in the range others take theirs from */
-
-    up(tries = 100) {
-        this.listen(this.port).then(() => this.log('up'), () => {
-            tries && setTimeout(() => this.up(tries - 1), 20);
-        });
+    up() {
+        this.listen(this.port).then(() => this.log('up'),
+                                    () => setTimeout(() => this.up(), 20));
     }
 }
 
@@ -668,8 +684,7 @@ const OPS = {
     async room({ rules = [], upstream = UPSTREAM }) {
         const room = new Room(rules, upstream);
 
-        await room.listen();
-        rooms.set(room.port, room);
+        await room.open();
 
         return { port: room.port };
     },

@@ -44,7 +44,7 @@ my $TERMINAL = qr/^(?:prompt_response|error)$/;
 
 # how many rooms at once; how many turns of a short run
 my %LIMIT = (scripted => 30, real => 10);
-my %SHORT = (scripted => 50, real => 12);
+my %SHORT = (scripted => 50, real => 10);
 
 
 # ---- a run
