@@ -245,6 +245,10 @@ ngx_http_agentstream_turn_prompt_done(void *data,
     turn->call = NULL;
     status = call->status;
 
+    /* it is not sent again, and may be large */
+
+    (void) ngx_pfree(turn->pool, turn->prompt.data);
+
     if (turn->phase != ngx_http_agentstream_turn_prompting) {
 
         /* events were faster than the answer */
