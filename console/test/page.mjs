@@ -307,12 +307,15 @@ await part("script", [], async () => {
 await part("tools", [], async () => {
   const page = await open(await create());
   const file = `${WORKSPACE}/note.txt`;
+  const seen = `${WORKSPACE}/seen`;
+  const command = "for i in 1 2 3; do echo line $i; sleep 0.4; done; " +
+    `until [ -e ${seen} ]; do sleep 0.1; done; exit 3`;
 
   await ask(page, order(
     "Use the tools.",
     '!think "Let me think about that for a moment."',
     '!say "First I look around. "',
-    '!call bash {"command":"for i in 1 2 3; do echo line $i; sleep 0.4; done; exit 3","description":"Counts"}',
+    `!call bash ${JSON.stringify({ command, description: "Counts" })}`,
     "!next",
     `!call write ${JSON.stringify({ filePath: file, content: "alpha\nbeta\ngamma\n" })}`,
     "!next",
@@ -336,6 +339,7 @@ await part("tools", [], async () => {
       ?.textContent));
   ok((await page.getAttribute(".tool", "data-status")) === "in_progress",
     "tools: output while it runs, opened by keyboard");
+  writeFileSync(seen, "");
   await ended(page);
 
   ok(/Exit code 3/.test(await page.textContent(".tool")), "tools: exit code");
@@ -472,7 +476,8 @@ await part("discarded", ["events"], async () => {
   const id = await create();
   const page = await open(id);
 
-  await ask(page, order("Cut.", '!say "Once more from the start."', "!cut 1"));
+  await ask(page, order("Cut.", '!say "Once more from the start."',
+    "!sleep 1500", "!cut 1"));
   await ended(page);
   ok((await answer(page)) === "Once more from the start.",
     "discarded: void words are gone", await answer(page));
