@@ -341,11 +341,11 @@ test-faults: deps-test build ## run 500 turns with faults that FAULT_SEED choose
 
 .PHONY: test-load
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
-	@bench/held
+	@bench/held.mjs
 
 .PHONY: test-soak
 test-soak: deps-bench build ## a day's packets on one stream, in two minutes
-	@bench/soak
+	@bench/soak.mjs
 
 .PHONY: check
 check: ## check style, layers and that directives are documented
@@ -440,11 +440,11 @@ $(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(PURE) \
 
 .PHONY: bench
 bench: deps-bench build ## measure against other bridges, write docs/performance.md
-	@bench/run --docs
+	@bench/run.mjs --docs
 
 .PHONY: bench-quick
 bench-quick: deps-bench build ## the same in a minute, and print it
-	@bench/run --quick
+	@bench/run.mjs --quick
 
 # Instructions are counted on what users get: no sanitizers.
 $(BUILD)/bench/libngxcore.a: $(BUILD)/nginx/.configured t/unit/stubs.c

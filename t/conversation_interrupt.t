@@ -132,7 +132,7 @@ sub many {
     my @said = map { interrupt($_) } @all;
     is(scalar(grep { $_ eq '{"interrupted":true}' } @said), 30,
        'many: interrupted');
-    $t->wait([values %client]);
+    $t->wait([values %client], timeout => 30);
 
     my @reasons = map { packet_json(($_->packets())[-1] // {})->{stopReason}
                         // 'none' } values %client;
@@ -140,7 +140,7 @@ sub many {
         or diag("@reasons");
 
     $_ = $t->send_message($_, 'text:3:8:0') for values @all;
-    $t->wait(\@all);
+    $t->wait(\@all, timeout => 30);
     check_turn($_, 'many, then', quiet => 1) for @all;
 }
 

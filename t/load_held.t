@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The held load of bench/held in small: 200 turns open at once on two workers,
-# every packet verified, latency, memory per turn, nothing left.  The whole of
+# The held load of bench/held.mjs in small: 200 turns open at once on two
+# workers, every packet verified, latency, memory per turn, nothing left.  The whole of
 # it, against its bar, is "make test-load".
 #
 # Broken by: a packet lost, repeated or late between two workers; a reader that
@@ -23,7 +23,8 @@ plan(skip_all => 'no libcurl headers: apt-get install libcurl4-openssl-dev')
 my @limits = $ENV{AGENTSTREAM_ASAN} ? qw(--p50=400 --p99=5000 --kb=1000)
                                     : qw(--p50=250 --p99=3000 --kb=25);
 
-my @said = `$FindBin::Bin/../bench/held --workers=2 --turns=200 --seconds=3 @limits 2>&1`;
+my $held = "$FindBin::Bin/../bench/held.mjs";
+my @said = `$held --workers=2 --turns=200 --seconds=3 @limits 2>&1`;
 
 is($?, 0, '200 turns held') or diag(@said);
 note(@said);

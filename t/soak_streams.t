@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# A stream that is open for long grows by nothing: bench/soak in small.  A turn
+# A stream that is open for long grows by nothing: bench/soak.mjs in small.  A turn
 # of thousands of packets, a follower across hundreds of turns, keepalive
 # comments and heartbeats by the thousand.  All of a day's packets are "make
 # test-soak".
@@ -20,7 +20,7 @@ plan(skip_all => 'a sanitized worker keeps what it frees')
 plan(skip_all => 'no libcurl headers: apt-get install libcurl4-openssl-dev')
     if system('echo "#include <curl/curl.h>" | cc -E - >/dev/null 2>&1');
 
-my @said = `$FindBin::Bin/../bench/soak --packets=10000 --turns=400 --ticks=5000 --kb=24 2>&1`;
+my @said = `$FindBin::Bin/../bench/soak.mjs --packets=10000 --turns=400 --ticks=5000 --kb=24 2>&1`;
 
 is($?, 0, 'streams that are open for long') or diag(@said);
 note(@said);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
 
+import "./older.mjs";
 import { AgentStreamError, createClient, parseEvents } from "../agentstream.js";
 import { chunk, ended, mock, started } from "./mock.mjs";
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The compressed soak: streams that are open as long as others are in a day.
 //
-//   bench/soak [--packets=86400] [--turns=5000] [--ticks=30000] [--kb=32]
+//   bench/soak.mjs [--packets=86400] [--turns=5000] [--ticks=30000] [--kb=32]
 //              [--only=long,follow,keepalive,heartbeat]
 //
 //   long       one turn of so many packets, a millisecond apart: each is a

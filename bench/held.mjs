@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The held load: many turns that are all open at once, each slow, for a while.
 //
-//   bench/held [--turns=2000] [--rate=5] [--seconds=60] [--workers=1,2]
+//   bench/held.mjs [--turns=2000] [--rate=5] [--seconds=60] [--workers=1,2]
 //              [--p50=50] [--p99=50] [--kb=20] [--nice=N] [--together]
 //
 // Each number of workers is a run of its own, with its own nginx and its own

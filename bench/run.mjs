@@ -2,7 +2,7 @@
 // The benchmark: the same turns through the module and through what else could
 // serve them, in one run.
 //
-//   bench/run [--quick] [--reps=N] [--cells=REGEXP] [--targets=a,b] [--docs]
+//   bench/run.mjs [--quick] [--reps=N] [--cells=REGEXP] [--targets=a,b] [--docs]
 //             [--nice=N] [--merge]
 //
 // Each target has a fake OpenCode of its own.  Targets run on the last core,
@@ -556,7 +556,7 @@ function writeDocs(result) {
     const file = path.join(ROOT, 'docs', 'performance.md');
     const text = fs.readFileSync(file, 'utf8');
     const m = result.machine;
-    const part = `<!-- results: written by bench/run --docs -->
+    const part = `<!-- results: written by bench/run.mjs --docs -->
 
 Measured on ${m.date}: ${m.cpu}, ${m.cores} cores, Linux ${m.kernel}, nginx
 ${m.nginx}, Node ${m.node}; medians of ${m.reps} interleaved repetitions; load
