@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The held load of bench/held.mjs in small: 200 turns open at once on two
-# workers, every packet verified, latency, memory per turn, nothing left.  The whole of
-# it, against its bar, is "make test-load".
+# workers, every packet verified, latency, memory per turn, nothing left.  The
+# whole of it, against its bar, is "make test-load".
 #
 # Broken by: a packet lost, repeated or late between two workers; a reader that
 # is woken by its fallback timer only; memory per turn that doubles; a worker

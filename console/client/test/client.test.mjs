@@ -367,7 +367,7 @@ test("a silent connection is given up and resumed", async (t) => {
         },
       ],
     },
-    { silence: 40 },
+    { silence: 400 },
   );
 
   assert.equal(
