@@ -300,12 +300,10 @@ test-alloc: deps-test alloc ## run turns with each allocation failing once
 .PHONY: alloc
 alloc: $(BUILD)/alloc/nginx-alloc
 
-# Everything takes long under valgrind, so these are the core paths.
-MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/turn_limits.t t/hub_stream.t \
-	t/resume_events.t t/busy_queue.t t/busy_idempotent.t \
-	t/conversation_answers.t t/conversation_history.t \
-	t/conversation_interrupt.t t/conversation_sessions.t \
-	t/retain_rebuild.t t/takeover_kill.t
+# The core paths; those that measure time are not for valgrind.
+MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/hub_stream.t \
+	t/resume_events.t t/busy_idempotent.t t/conversation_answers.t \
+	t/conversation_sessions.t
 
 .PHONY: test-memcheck
 test-memcheck: export AGENTSTREAM_MODULE =

@@ -24,7 +24,7 @@ static ngx_int_t ngx_http_agentstream_history_begin(
     ngx_http_agentstream_history_t *h, ngx_str_t *turn);
 static ngx_int_t ngx_http_agentstream_history_finish(
     ngx_http_agentstream_history_t *h);
-static ngx_uint_t ngx_http_agentstream_history_runs(
+static ngx_int_t ngx_http_agentstream_history_runs(
     ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_events(
     ngx_http_agentstream_history_t *h, ngx_uint_t info);
@@ -276,10 +276,16 @@ ngx_http_agentstream_history_finish(ngx_http_agentstream_history_t *h)
 ngx_int_t
 ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
 {
-    /* the end of a turn that runs, or ran when OpenCode was asked, is not told
-       here */
+    ngx_int_t  rc;
 
-    if (h->translate && ngx_http_agentstream_history_runs(h)) {
+    rc = h->translate ? ngx_http_agentstream_history_runs(h) : NGX_DECLINED;
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    if (rc == NGX_OK) {
+        /* the end of a turn that runs is not told here */
         ngx_http_agentstream_history_destroy_turn(h);
         return NGX_OK;
     }
@@ -288,7 +294,9 @@ ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
 }
 
 
-static ngx_uint_t
+/* NGX_OK: it runs, or did when OpenCode was asked; NGX_DECLINED: it is over */
+
+static ngx_int_t
 ngx_http_agentstream_history_runs(ngx_http_agentstream_history_t *h)
 {
     ngx_str_t  then;
@@ -296,13 +304,18 @@ ngx_http_agentstream_history_runs(ngx_http_agentstream_history_t *h)
     then = h->running;
 
     if (ngx_http_agentstream_history_running(h) != NGX_OK) {
-        return 1;
+        return NGX_ERROR;
     }
 
-    return (then.len == h->turn.len
-            && ngx_memcmp(then.data, h->turn.data, then.len) == 0)
-           || (h->running.len == h->turn.len
-               && ngx_memcmp(h->running.data, h->turn.data, h->turn.len) == 0);
+    if ((then.len == h->turn.len
+         && ngx_memcmp(then.data, h->turn.data, then.len) == 0)
+        || (h->running.len == h->turn.len
+            && ngx_memcmp(h->running.data, h->turn.data, h->turn.len) == 0))
+    {
+        return NGX_OK;
+    }
+
+    return NGX_DECLINED;
 }
 
 
