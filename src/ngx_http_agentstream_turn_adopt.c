@@ -229,6 +229,7 @@ void
 ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 {
     ngx_uint_t                    n;
+    ngx_rbtree_key_t              key;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
@@ -238,17 +239,20 @@ ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
     ngx_http_agentstream_zone_expire_locked(zone);
     ngx_http_agentstream_zone_unlock(zone);
 
-    for (n = 0; n < NGX_HTTP_AGENTSTREAM_TURN_BURY; n++) {
+    n = 0;
+    key = 0;
+
+    do {
         ngx_http_agentstream_zone_lock(zone);
-        node = ngx_http_agentstream_zone_orphan_locked(zone);
+        node = ngx_http_agentstream_zone_orphan_locked(zone, &key);
         ngx_http_agentstream_zone_unlock(zone);
 
-        if (node == NULL) {
-            break;
+        if (node) {
+            ngx_http_agentstream_turn_bury(node);
+            n++;
         }
 
-        ngx_http_agentstream_turn_bury(node);
-    }
+    } while (key && n < NGX_HTTP_AGENTSTREAM_TURN_BURY);
 
     ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
 }

@@ -206,7 +206,7 @@ ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    watched = ngx_http_agentstream_zone_watched_locked(turn->node);
+    watched = ngx_http_agentstream_zone_watched_locked(zone, turn->node);
     seen_at = turn->node->seen_at;
     ngx_http_agentstream_zone_unlock(zone);
 

@@ -251,21 +251,6 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-ngx_uint_t
-ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_node_t *node)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64; i++) {
-        if (node->watchers[i]) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 ngx_http_agentstream_node_t *
 ngx_http_agentstream_zone_find_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *id)
@@ -458,24 +443,51 @@ ngx_http_agentstream_zone_expire_locked(ngx_http_agentstream_zone_t *zone)
 }
 
 
-ngx_http_agentstream_node_t *
-ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone)
-{
-    ngx_rbtree_node_t            *node, *root, *sentinel;
-    ngx_http_agentstream_node_t  *nd;
+/* the first turn in the tree that is not before key, or NULL */
 
-    root = zone->sh->turns.root;
+ngx_rbtree_node_t *
+ngx_http_agentstream_zone_from_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_rbtree_key_t key)
+{
+    ngx_rbtree_node_t  *node, *found, *sentinel;
+
+    found = NULL;
+    node = zone->sh->turns.root;
     sentinel = zone->sh->turns.sentinel;
 
-    if (zone->sh->nrunning == 0 || root == sentinel) {
-        return NULL;
+    while (node != sentinel) {
+
+        if (node->key >= key) {
+            found = node;
+            node = node->left;
+
+        } else {
+            node = node->right;
+        }
     }
 
-    for (node = ngx_rbtree_min(root, sentinel);
-         node;
-         node = ngx_rbtree_next(&zone->sh->turns, node))
+    return found;
+}
+
+
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_rbtree_key_t *key)
+{
+    ngx_uint_t                    n;
+    ngx_rbtree_node_t            *node;
+    ngx_http_agentstream_node_t  *nd;
+
+    node = zone->sh->nrunning
+           ? ngx_http_agentstream_zone_from_locked(zone, *key) : NULL;
+
+    for (n = 0;
+         node && (n < NGX_HTTP_AGENTSTREAM_WALK_MAX || node->key == *key);
+         n++)
     {
         nd = (ngx_http_agentstream_node_t *) node;
+        *key = node->key;
+        node = ngx_rbtree_next(&zone->sh->turns, node);
 
         if (nd->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
             || !ngx_http_agentstream_zone_dead_locked(zone, nd->owner,
@@ -494,6 +506,8 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone)
             return nd;
         }
     }
+
+    *key = node ? node->key : 0;
 
     return NULL;
 }

@@ -255,7 +255,7 @@ ngx_uint_t ngx_http_agentstream_zone_dead_locked(
 
 /* whether anybody watches the turn */
 ngx_uint_t ngx_http_agentstream_zone_watched_locked(
-    ngx_http_agentstream_node_t *node);
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 
 /* the turn that runs in the session, or NULL */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_running_locked(
@@ -281,10 +281,13 @@ void ngx_http_agentstream_zone_answer_locked(
 void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
-/* a running turn whose worker has been dead for "retain": it is this worker's
-   now; NULL: there is none */
+/*
+ * A running turn whose worker has been dead for "retain": it is this worker's
+ * now.  A few turns are looked at, from *key on, which begins with 0; NULL and
+ * *key 0: it was the last of them.
+ */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
-    ngx_http_agentstream_zone_t *zone);
+    ngx_http_agentstream_zone_t *zone, ngx_rbtree_key_t *key);
 
 /* make room by taking the oldest packets of the turn that has most of them;
    NGX_DECLINED: no turn can spare any */

@@ -20,6 +20,14 @@
  */
 
 
+/* turns looked at under one lock */
+#define NGX_HTTP_AGENTSTREAM_WALK_MAX  128
+
+
+/* the first turn in the tree that is not before key, or NULL */
+ngx_rbtree_node_t *ngx_http_agentstream_zone_from_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_rbtree_key_t key);
+
 ngx_int_t ngx_http_agentstream_zone_open_slots(
     ngx_http_agentstream_zone_t *zone, ngx_uint_t n, ngx_log_t *log);
 

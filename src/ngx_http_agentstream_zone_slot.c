@@ -18,7 +18,7 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
-static void ngx_http_agentstream_zone_forget_slot_locked(
+static void ngx_http_agentstream_zone_forget_slot(
     ngx_http_agentstream_zone_t *zone, ngx_uint_t slot);
 
 
@@ -98,7 +98,7 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
             continue;
         }
 
-        ngx_http_agentstream_zone_forget_slot_locked(zone, i);
+        zone->sh->followers[i / 64] &= ~((uint64_t) 1 << (i % 64));
 
         if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
             slot->pid = ngx_pid;
@@ -110,6 +110,10 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+
+    if (zone->slot != NGX_HTTP_AGENTSTREAM_NOBODY) {
+        ngx_http_agentstream_zone_forget_slot(zone, zone->slot);
+    }
 }
 
 
@@ -146,32 +150,67 @@ ngx_http_agentstream_zone_dead_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* a worker that was killed watches and follows nothing any more */
+/* what the slot's last worker watched when it was killed; others wait no longer
+   for the lock than they do for each other */
 
 static void
-ngx_http_agentstream_zone_forget_slot_locked(ngx_http_agentstream_zone_t *zone,
+ngx_http_agentstream_zone_forget_slot(ngx_http_agentstream_zone_t *zone,
     ngx_uint_t slot)
 {
     uint64_t                      bit;
-    ngx_rbtree_node_t            *node, *root, *sentinel;
+    ngx_uint_t                    n;
+    ngx_rbtree_key_t              key;
+    ngx_rbtree_node_t            *node;
     ngx_http_agentstream_node_t  *nd;
 
     bit = (uint64_t) 1 << (slot % 64);
+    key = 0;
 
-    zone->sh->followers[slot / 64] &= ~bit;
+    do {
+        ngx_http_agentstream_zone_lock(zone);
 
-    root = zone->sh->turns.root;
-    sentinel = zone->sh->turns.sentinel;
+        node = ngx_http_agentstream_zone_from_locked(zone, key);
 
-    if (root == sentinel) {
-        return;
+        for (n = 0;
+             node && (n < NGX_HTTP_AGENTSTREAM_WALK_MAX || node->key == key);
+             n++)
+        {
+            nd = (ngx_http_agentstream_node_t *) node;
+            nd->watchers[slot / 64] &= ~bit;
+
+            key = node->key;
+            node = ngx_rbtree_next(&zone->sh->turns, node);
+        }
+
+        key = node ? node->key : 0;
+
+        ngx_http_agentstream_zone_unlock(zone);
+
+    } while (key);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    uint64_t    mask;
+    ngx_uint_t  i, slot;
+
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64; i++) {
+
+        for (mask = node->watchers[i]; mask; mask &= mask - 1) {
+            slot = i * 64 + __builtin_ctzll(mask);
+
+            /* a worker that was killed watches nothing any more */
+
+            if (!ngx_http_agentstream_zone_dead_locked(zone, slot,
+                                         zone->sh->slots[slot].generation))
+            {
+                return 1;
+            }
+        }
     }
 
-    for (node = ngx_rbtree_min(root, sentinel);
-         node;
-         node = ngx_rbtree_next(&zone->sh->turns, node))
-    {
-        nd = (ngx_http_agentstream_node_t *) node;
-        nd->watchers[slot / 64] &= ~bit;
-    }
+    return 0;
 }
