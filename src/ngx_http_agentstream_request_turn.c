@@ -28,7 +28,6 @@
 typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_turn_args_t     args;
-    ngx_str_t                            key;
     ngx_http_agentstream_waiter_t        waiter;
     u_char                               id[
                                         NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN];
@@ -108,7 +107,7 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
 
     if (rc != NGX_OK
         || ngx_http_agentstream_turn_key(r->pool, req->conf, &req->server,
-                                         &req->session, &sender->key)
+                                         &req->session, &sender->args.key)
            != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -152,12 +151,12 @@ ngx_http_agentstream_request_start(ngx_http_agentstream_sender_t *sender)
     switch (rc) {
 
     case NGX_OK:
-        return ngx_http_agentstream_request_read(req, &sender->key,
+        return ngx_http_agentstream_request_read(req, &sender->args.key,
                                                  &sender->args.id, 0, 1);
 
     case NGX_DECLINED:
         /* the same client_request_id: the same turn, from its beginning */
-        return ngx_http_agentstream_request_read(req, &sender->key, &other,
+        return ngx_http_agentstream_request_read(req, &sender->args.key, &other,
                                                  0, 1);
 
     default: /* NGX_ERROR */
@@ -195,8 +194,8 @@ ngx_http_agentstream_request_busy(ngx_http_agentstream_sender_t *sender,
 
     case NGX_HTTP_AGENTSTREAM_BUSY_ATTACH:
         if (turn->len) {
-            return ngx_http_agentstream_request_read(req, &sender->key, turn,
-                                                     0, 1);
+            return ngx_http_agentstream_request_read(req, &sender->args.key,
+                                                     turn, 0, 1);
         }
 
         break;
@@ -234,12 +233,12 @@ ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    rc = ngx_http_agentstream_zone_queue_locked(zone, &sender->key,
+    rc = ngx_http_agentstream_zone_queue_locked(zone, &sender->args.key,
                                                 &sender->args.ticket);
     ngx_http_agentstream_zone_unlock(zone);
 
     if (rc == NGX_DECLINED) {
-        /* there is nothing to wait for any more */
+        /* free by now */
         return ngx_http_agentstream_request_start(sender);
     }
 

@@ -26,6 +26,7 @@ typedef struct {
     ngx_http_agentstream_loc_conf_t     *conf;
     ngx_str_t                            route;
     ngx_str_t                            session;
+    ngx_str_t                            key;      /* ... in the zone */
     ngx_str_t                            id;       /* of the user message */
     ngx_str_t                            prompt;   /* OpenCode's JSON body, with
                                                       that id in it */

@@ -24,7 +24,7 @@
 
 static void ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
-    ngx_str_t *id);
+    ngx_str_t *id, ngx_uint_t claim);
 static ngx_int_t ngx_http_agentstream_turn_settings(
     ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_renew(
@@ -48,12 +48,16 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
     args.session = *session;
     args.id = *id;
 
+    if (ngx_http_agentstream_turn_claim(id, 0) == NULL) {
+        return NGX_DECLINED;
+    }
+
     turn = ngx_http_agentstream_turn_alloc(&args);
     if (turn == NULL) {
         return NGX_ERROR;
     }
 
-    turn->node = ngx_http_agentstream_turn_claim(id);
+    turn->node = ngx_http_agentstream_turn_claim(id, 1);
 
     if (turn->node == NULL) {
         ngx_http_agentstream_translate_destroy(turn->translate);
@@ -124,8 +128,10 @@ ngx_http_agentstream_turn_settings(ngx_http_agentstream_turn_t *turn)
 }
 
 
+/* an orphan, or NULL; without a claim it is only to be known that it is one */
+
 static ngx_http_agentstream_node_t *
-ngx_http_agentstream_turn_claim(ngx_str_t *id)
+ngx_http_agentstream_turn_claim(ngx_str_t *id, ngx_uint_t claim)
 {
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
@@ -137,17 +143,18 @@ ngx_http_agentstream_turn_claim(ngx_str_t *id)
     node = ngx_http_agentstream_zone_find_locked(zone, id);
 
     if (node
-        && node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-        && ngx_http_agentstream_zone_dead_locked(zone, node->owner,
-                                                 node->generation))
+        && (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
+            || !ngx_http_agentstream_zone_dead_locked(zone, node->owner,
+                                                      node->generation)))
     {
+        node = NULL;
+    }
+
+    if (node && claim) {
         node->owner = zone->slot;
         node->generation = zone->generation;
         node->ended = 0;
         node->walked = 1;
-
-    } else {
-        node = NULL;
     }
 
     ngx_http_agentstream_zone_unlock(zone);

@@ -25,8 +25,8 @@
 /*
  * Layer 3, private to the turn: how it starts (turn_start), what happens while
  * it runs (turn_follow), where its packets go (turn_sink), what waits for an
- * answer (turn_ask), how it is interrupted (turn_interrupt), and its life and
- * clocks (turn).
+ * answer (turn_ask), how it is interrupted (turn_interrupt) and how it ends
+ * (turn_end), and its life and clocks (turn).
  */
 
 

@@ -124,25 +124,14 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t *ticket, ngx_http_agentstream_node_t **node)
 {
     u_char                          *p;
+    ngx_int_t                        rc;
     ngx_http_agentstream_node_t     *nd;
     ngx_http_agentstream_session_t  *session;
 
-    session = ngx_http_agentstream_zone_session_locked(zone, key);
-
-    if (session) {
-        *node = ngx_http_agentstream_zone_started_locked(session, request_id);
-
-        if (*node) {
-            return NGX_DECLINED;
-        }
-
-        *node = session->running;
-
-        if (*node
-            || ngx_http_agentstream_zone_behind_locked(zone, session, ticket))
-        {
-            return NGX_BUSY;
-        }
+    rc = ngx_http_agentstream_zone_taken_locked(zone, key, request_id, ticket,
+                                                node);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     p = NULL;

@@ -231,8 +231,13 @@ ngx_int_t ngx_http_agentstream_zone_create_locked(
     ngx_str_t *request_id, ngx_http_agentstream_ticket_t *ticket,
     ngx_http_agentstream_node_t **node);
 
-/* a place in the queue of a session; NGX_ERROR: no room, NGX_DECLINED: there
-   is no such session any more */
+/* the same answers, but nothing is made; NGX_OK: it could be */
+ngx_int_t ngx_http_agentstream_zone_taken_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *request_id,
+    ngx_http_agentstream_ticket_t *ticket, ngx_http_agentstream_node_t **node);
+
+/* a place in the queue of a session; NGX_DECLINED: it has neither turns nor
+   others that wait, NGX_ERROR: no room */
 ngx_int_t ngx_http_agentstream_zone_queue_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
     ngx_http_agentstream_ticket_t **ticket);

@@ -38,13 +38,5 @@ void ngx_http_agentstream_zone_release_locked(
     ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_session_t *session);
 
-/* the turn that the request id has started in the session, or NULL */
-ngx_http_agentstream_node_t *ngx_http_agentstream_zone_started_locked(
-    ngx_http_agentstream_session_t *session, ngx_str_t *request_id);
-/* whether somebody waits in the queue before the ticket, or without one */
-ngx_uint_t ngx_http_agentstream_zone_behind_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
-    ngx_http_agentstream_ticket_t *ticket);
-
 
 #endif /* _NGX_HTTP_AGENTSTREAM_ZONE_INT_H_INCLUDED_ */

@@ -16,7 +16,16 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
-ngx_http_agentstream_node_t *
+static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_started_locked(
+    ngx_http_agentstream_session_t *session, ngx_str_t *request_id);
+static ngx_uint_t ngx_http_agentstream_zone_behind_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
+    ngx_http_agentstream_ticket_t *ticket);
+
+
+/* the turn that the request id has started in the session, or NULL */
+
+static ngx_http_agentstream_node_t *
 ngx_http_agentstream_zone_started_locked(
     ngx_http_agentstream_session_t *session, ngx_str_t *request_id)
 {
@@ -47,7 +56,7 @@ ngx_http_agentstream_zone_started_locked(
 
 /* whether somebody waits in the queue before the ticket, or without one */
 
-ngx_uint_t
+static ngx_uint_t
 ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_session_t *session,
     ngx_http_agentstream_ticket_t *ticket)
@@ -70,6 +79,35 @@ ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
     }
 
     return 0;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_zone_taken_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *request_id,
+    ngx_http_agentstream_ticket_t *ticket, ngx_http_agentstream_node_t **node)
+{
+    ngx_http_agentstream_session_t  *session;
+
+    *node = NULL;
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    if (session == NULL) {
+        return NGX_OK;
+    }
+
+    *node = ngx_http_agentstream_zone_started_locked(session, request_id);
+
+    if (*node) {
+        return NGX_DECLINED;
+    }
+
+    *node = session->running;
+
+    return (*node
+            || ngx_http_agentstream_zone_behind_locked(zone, session, ticket))
+           ? NGX_BUSY : NGX_OK;
 }
 
 

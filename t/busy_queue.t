@@ -6,16 +6,18 @@
 #
 # Broken by: a queue per worker, a waiter woken only by its own worker's turns,
 # a place in the queue kept by a client that left or by a worker that died, a
-# worker that exits on reload while somebody waits in it.
+# worker that exits on reload while somebody waits in it, a prompt copied each
+# time its sender looks whether it is its turn.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Attach;
+use AgentStream::Process qw(slurp);
 
 my $t = AgentStream->new(attach(timeout => 120,
-    location => 'agentstream_busy queue;'));
+    location => 'agentstream_busy queue; client_max_body_size 8m;'));
 my @workers = $t->workers();
 my ($s, @c);
 
@@ -98,6 +100,28 @@ $t->wait([$first, @c]);
 is(join(' ', sent($s)), '0 1', 'queued twice, sent once');
 is(join_raw($_), join_raw($c[0]), 'all see it') for @c[1 .. 3];
 
+# large prompts wait, in a worker that is woken for each packet of the turn: a
+# copy of one takes a millisecond or more
+
+$s = $t->session();
+$first = on_worker($t, $workers[0], send_to($s, 'text:250:24:20 n=0'));
+hear($t, $first, 1);
+my $reader = on_worker($t, $workers[1], events_of($s));
+my @large = ('POST', "/sessions/$s/send-message",
+             headers => { 'Content-Type' => 'application/json' },
+             body => '{"content":"text:2:24:20 ' . 'x' x 4_000_000 . '"}');
+@c = map { on_worker($t, $workers[1], @large) } 1 .. 4;
+hear($t, $reader, 30);
+sleep(0.5);
+my $spent = cpu($workers[1]);
+sleep(2);
+$spent = cpu($workers[1]) - $spent;
+cmp_ok($spent, '<', 0.09, "large: $spent s spent in waiting");
+ok($t->wait([$first, $reader, @c], timeout => 30), 'large: all end');
+is(scalar(grep { check_turn($_, 'large', quiet => 1) } @c), 4,
+   'large: all are whole');
+$t->control('reset', {});
+
 # a reload while they wait: nobody is lost, order holds, old workers leave
 
 $s = $t->session();
@@ -132,6 +156,16 @@ is($b->status(), 200, 'killed: who waited behind has its turn');
 is(join(' ', sent($s)), '0 3', 'killed: the dead are not sent');
 
 done_killed($t);
+
+
+# what a process has used, in seconds
+
+sub cpu {
+    my ($pid) = @_;
+    my @stat = split ' ', slurp("/proc/$pid/stat") =~ s/^.*\) //r;
+
+    return ($stat[11] + $stat[12]) / 100;
+}
 
 
 # the numbers in the prompts OpenCode got, in order
