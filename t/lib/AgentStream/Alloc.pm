@@ -16,6 +16,8 @@ my ($build, $nginx);
 # before the harness looks at them
 
 BEGIN {
+    $ENV{AGENTSTREAM_ASAN} //= 'log';
+
     require AgentStream::Nginx;
 
     $build = AgentStream::Nginx::build() . '/alloc';
