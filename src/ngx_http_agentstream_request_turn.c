@@ -453,10 +453,20 @@ ngx_http_agentstream_request_lost(ngx_http_request_t *r, ngx_str_t *turn,
 {
     ngx_http_agentstream_request_t *req = data;
 
+    ngx_uint_t                    kept;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
     req->number = number;
 
-    return ngx_http_agentstream_request_rebuild(data, turn,
-                                                "journal_dropped");
+    ngx_http_agentstream_zone_lock(zone);
+    kept = (ngx_http_agentstream_zone_find_locked(zone, turn) != NULL);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return ngx_http_agentstream_request_rebuild(req, turn,
+                                                kept ? "journal_dropped"
+                                                     : "not_retained");
 }
 
 

@@ -54,6 +54,8 @@ is_rebuilt($slow, $c, 'slow', 1);
 
 $d = $t->request(events_of($s, $early), timeout => 10);
 is_rebuilt($d, $c, 'too old, over');
+is(packet_json(($d->packets())[0])->{reason}, 'journal_dropped',
+   'too old, over: the turn is kept, its first packets are not');
 my ($s_small, $d_small) = ($s, $d);
 $d = $t->request(events_of($s), timeout => 10);
 is_rebuilt($d, $c, 'from the start, over');
