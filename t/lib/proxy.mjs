@@ -645,12 +645,15 @@ class Answer {
     drip() {
         const piece = this.held.shift();
 
-        if (piece) {
+        if (piece?.length === 1) {
             this.link.write(piece);
             this.link.timer = setTimeout(() => this.drip(), 1);
             return;
         }
 
+        [piece ?? Buffer.alloc(0), ...this.held].forEach((data) =>
+            this.link.write(data));
+        this.held = [];
         this.waiting = false;
         this.link.timer = null;
         this.link.ended && this.link.finish();

@@ -335,7 +335,9 @@ sub plan_room {
     $plan{turns} = [map { plan_turn($r, $side, $plan{options}) } 1 .. $turns];
 
     if ($plan{client}) {
-        $_->{client} = $plan{client} for @{ $plan{turns} };
+        # early enough for a turn that is short
+        @{$_}{qw(client gone)} = ($plan{client}, $_->{gone} % 2)
+            for @{ $plan{turns} };
     }
 
     return \%plan;
