@@ -24,6 +24,7 @@
 
 /* expired turns freed under one lock */
 #define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
+#define NGX_HTTP_AGENTSTREAM_ZONE_LOOK   64
 
 
 static void ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
@@ -77,6 +78,7 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
                     ngx_http_agentstream_zone_insert_session);
     ngx_rbtree_init(&sh->turns, &sh->turns_sentinel,
                     ngx_http_agentstream_zone_insert_turn);
+    ngx_queue_init(&sh->running);
     ngx_queue_init(&sh->finished);
 
     len = sizeof(" in agentstream zone \"\"") + shm_zone->shm.name.len;
@@ -189,6 +191,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
 
     ngx_rbtree_insert(&zone->sh->turns, &nd->node);
     ngx_queue_insert_tail(&session->turns, &nd->sibling);
+    ngx_queue_insert_tail(&zone->sh->running, &nd->queue);
     session->running = nd;
     zone->sh->nrunning++;
 
@@ -404,6 +407,7 @@ ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
     node->ended = ngx_time();
     node->session->running = NULL;
 
+    ngx_queue_remove(&node->queue);
     ngx_queue_insert_tail(&zone->sh->finished, &node->queue);
     zone->sh->nrunning--;
     zone->sh->nfinished++;
@@ -505,32 +509,32 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
 ngx_int_t
 ngx_http_agentstream_zone_drop_locked(ngx_http_agentstream_zone_t *zone)
 {
-    ngx_rbtree_node_t               *node, *root, *sentinel;
-    ngx_http_agentstream_node_t     *nd;
+    ngx_uint_t                       n;
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_node_t     *node;
     ngx_http_agentstream_block_t    *block;
     ngx_http_agentstream_journal_t  *journal;
 
     journal = NULL;
-    root = zone->sh->turns.root;
-    sentinel = zone->sh->turns.sentinel;
 
-    if (root == sentinel) {
-        return NGX_DECLINED;
-    }
+    /* some of them each time, and others the next time */
 
-    for (node = ngx_rbtree_min(root, sentinel);
-         node;
-         node = ngx_rbtree_next(&zone->sh->turns, node))
-    {
-        nd = (ngx_http_agentstream_node_t *) node;
+    n = ngx_min(zone->sh->nrunning, NGX_HTTP_AGENTSTREAM_ZONE_LOOK);
+
+    while (n--) {
+        q = ngx_queue_head(&zone->sh->running);
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&zone->sh->running, q);
+
+        node = ngx_queue_data(q, ngx_http_agentstream_node_t, queue);
 
         /* its owner writes into the last block */
 
-        if (nd->journal.first != nd->journal.last
-            && !nd->walked
-            && (journal == NULL || nd->journal.size > journal->size))
+        if (node->journal.first != node->journal.last
+            && !node->walked
+            && (journal == NULL || node->journal.size > journal->size))
         {
-            journal = &nd->journal;
+            journal = &node->journal;
         }
     }
 

@@ -85,7 +85,8 @@ typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
 
 typedef struct {
     ngx_rbtree_node_t                    node;     /* by id */
-    ngx_queue_t                          queue;    /* of finished turns */
+    ngx_queue_t                          queue;    /* of running turns, or of
+                                                      finished ones */
     ngx_queue_t                          sibling;  /* in its session, oldest
                                                       first */
     ngx_http_agentstream_session_t      *session;
@@ -168,6 +169,7 @@ typedef struct {
     ngx_rbtree_node_t                    sessions_sentinel;
     ngx_rbtree_t                         turns;
     ngx_rbtree_node_t                    turns_sentinel;
+    ngx_queue_t                          running;
     ngx_queue_t                          finished;     /* oldest first */
     ngx_uint_t                           nrunning;
     ngx_uint_t                           nfinished;
@@ -294,8 +296,8 @@ void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
     ngx_http_agentstream_zone_t *zone, ngx_rbtree_key_t *key);
 
-/* make room by taking the oldest packets of the turn that has most of them;
-   NGX_DECLINED: no turn can spare any */
+/* make room by taking the oldest packets of a running turn that has many;
+   NGX_DECLINED: none that was looked at can spare any */
 ngx_int_t ngx_http_agentstream_zone_drop_locked(
     ngx_http_agentstream_zone_t *zone);
 
