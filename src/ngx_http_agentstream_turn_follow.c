@@ -273,9 +273,11 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         return;
     }
 
-    /* contract 4.6: idle ends the turn only after its own activity */
+    /* contract 4.6: idle ends the turn only after its own activity; and the
+       answer to the prompt is near, its connection can be kept */
 
-    if (state->idle && ngx_http_agentstream_translate_settled(turn->translate))
+    if (state->idle && turn->call == NULL
+        && ngx_http_agentstream_translate_settled(turn->translate))
     {
         ngx_http_agentstream_turn_finish(turn);
         return;

@@ -255,6 +255,9 @@ ngx_http_agentstream_turn_prompt_done(void *data,
 
         if (status < 200 || status >= 300) {
             ngx_http_agentstream_turn_reconcile(turn);
+
+        } else {
+            ngx_http_agentstream_turn_judge(turn, NGX_OK);
         }
 
         return;
