@@ -80,7 +80,7 @@ for my $chunked (0, 1) {
     }
 }
 
-quiet('to the byte');
+nothing_left($t, $worker, $files, 'to the byte');
 
 # a hundred megabytes, announced: refused before a byte of it was read
 
@@ -127,7 +127,7 @@ for my $chunked (0, 1) {
 }
 
 is(join(' ', glob "$t->{dir}/body/*"), '', '... nor in a file');
-quiet('100 MB');
+nothing_left($t, $worker, $files, '100 MB');
 
 # it says that it will, and does not
 
@@ -144,7 +144,7 @@ $c = $t->request('POST', '/timeout/ses_1/send-message', headers => {
     'Content-Type' => 'application/json', 'Content-Length' => 100 },
     timeout => 10);
 is($c->status() // 'closed', 'closed', 'client_body_timeout: let go');
-quiet('announced only');
+nothing_left($t, $worker, $files, 'announced only');
 
 # what nginx would put into files
 
@@ -173,7 +173,7 @@ for my $where (qw(small file clean single)) {
 }
 
 is(join(' ', glob "$t->{dir}/body/*"), '', 'no file is left');
-quiet('files');
+nothing_left($t, $worker, $files, 'files');
 
 $t->done();
 
@@ -194,16 +194,4 @@ sub chunked {
 
     return join('', map { sprintf "%x\r\n%s\r\n", length, $_ }
                     unpack '(a8191)*', $body) . "0\r\n\r\n";
-}
-
-
-sub quiet {
-    my ($name) = @_;
-    my ($active, $now);
-
-    ok(wait_for(sub {
-        ($active, $now) = ($t->active(), files($worker));
-        return $active <= $t->{active} && $now <= $files;
-    }, 10), "$name: nothing is left")
-        or diag("$active connections, $now descriptors of $files");
 }

@@ -83,7 +83,7 @@ for my $round (1 .. 3) {
     my @turns = map { $t->turn($t->session(), 'text:3:16:0') } 1 .. 5;
     is(scalar(grep { check_turn($_, 'after', quiet => 1) } @turns), 5,
        "round $round: and there is room again");
-    quiet("round $round");
+    nothing_left($t, $worker, $files, "round $round");
 }
 
 like($t->log_text(), qr/\[alert\].*worker_connections are not enough/,
@@ -123,16 +123,4 @@ sub fill {
     }
 
     sleep(0.05);
-}
-
-
-sub quiet {
-    my ($name) = @_;
-    my ($active, $now);
-
-    ok(wait_for(sub {
-        ($active, $now) = ($t->active(), files($worker));
-        return $active <= $t->{active} && $now <= $files;
-    }, 10), "$name: nothing is left")
-        or diag("$active connections, $now descriptors of $files");
 }

@@ -85,7 +85,7 @@ for my $stage (sort keys %stage) {
         # whoever comes next finds nothing in the way
 
         check_turn($t->turn($s, 'text:2:8:0'), "$name, then");
-        quiet($name);
+        nothing_left($t, $worker, $files, $name);
     }
 }
 
@@ -109,7 +109,7 @@ for my $what (['sessions are listed', '^/session(\?|$)', '/sessions'],
         wait_for(sub { $before < grep { m{^GET /session} } $t->upstream() });
         cmp_ok(files($worker), '>', $files, "$name, $how: it waits");
         $c->$how();
-        quiet("$name, $how: no answer");
+        nothing_left($t, $worker, $files, "$name, $how: no answer");
         $t->control('config', { rules => [] });
     }
 }
@@ -132,7 +132,7 @@ ok(wait_for(sub { !grep { turn_state($t, $_)->{running} } @turns }, 10),
 is(scalar(grep { check_turn($t->request(events_of($_)), 'about the end',
                             quiet => 1) } @turns), 40,
    'about the end: whole turns');
-quiet('about the end');
+nothing_left($t, $worker, $files, 'about the end');
 
 $t->done();
 
@@ -230,16 +230,4 @@ sub interrupting {
 
     return held($session, "$session/abort", 'POST',
                 'POST', "/sessions/$session/interrupt");
-}
-
-
-sub quiet {
-    my ($name) = @_;
-    my ($active, $now);
-
-    ok(wait_for(sub {
-        ($active, $now) = ($t->active(), files($worker));
-        return $active <= $t->{active} && $now <= $files;
-    }, 10), "$name: nothing is left")
-        or diag("$active connections, $now descriptors of $files");
 }

@@ -64,7 +64,7 @@ is(scalar(grep { join_raw($_) eq join_raw($usual) } @slow), 10,
    'slow: the same packets');
 is(scalar(grep { check_turn($_, 'slow', quiet => 1) } @slow), 10,
    'slow: whole turns');
-quiet('slow');
+nothing_left($t, $worker, $files, 'slow');
 
 # stalled: nothing for send_timeout; the turn goes on for whoever comes
 
@@ -81,7 +81,7 @@ check_text($later, $t->messages($s), 'stalled: for another one');
 $t->wait([$stalled], timeout => 10);
 is($stalled->ended() // 'cut', 'cut', 'stalled: it can tell that this was '
                                       . 'not the end');
-quiet('stalled');
+nothing_left($t, $worker, $files, 'stalled');
 
 # half-closed, with the request and later: gone
 
@@ -103,7 +103,7 @@ for my $when ('with the request', 'while resolving', 'in the stream') {
        "half-closed $when: what on_disconnect says");
     check_turn($t->request(events_of($s)), "half-closed $when: the turn");
     $t->control('config', { rules => [] });
-    quiet("half-closed $when");
+    nothing_left($t, $worker, $files, "half-closed $when");
 }
 
 # but what can be answered at once is
@@ -127,16 +127,4 @@ sub take {
 
     $client->{buffer} .= $bytes;
     $client->parse(time());
-}
-
-
-sub quiet {
-    my ($name) = @_;
-    my ($active, $now);
-
-    ok(wait_for(sub {
-        ($active, $now) = ($t->active(), files($worker));
-        return $active <= $t->{active} && $now <= $files;
-    }, 10), "$name: nothing is left")
-        or diag("$active connections, $now descriptors of $files");
 }

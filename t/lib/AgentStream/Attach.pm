@@ -12,6 +12,7 @@ use strict;
 use warnings;
 
 use JSON::PP;
+use Test::More;
 
 use AgentStream::Client;
 use AgentStream::Process qw(free_ports slurp wait_for);
@@ -19,8 +20,8 @@ use AgentStream::Process qw(free_ports slurp wait_for);
 use Exporter 'import';
 
 our @EXPORT = qw(attach change_conf cut_after done_killed events events_of files
-                 hear join_raw kill_worker on_worker prompts restart_nginx rss
-                 send_to turn_state);
+                 hear join_raw kill_worker nothing_left on_worker prompts
+                 restart_nginx rss send_to turn_state);
 
 my $json = JSON::PP->new->utf8->canonical;
 
@@ -229,6 +230,20 @@ sub files {
     my @fds = glob "/proc/$pid/fd/*";
 
     return scalar @fds;
+}
+
+
+# nginx has its connections at the start, and the worker its descriptors
+
+sub nothing_left {
+    my ($t, $worker, $files, $name) = @_;
+    my ($active, $now);
+
+    ok(wait_for(sub {
+        ($active, $now) = ($t->active(), files($worker));
+        return $active <= $t->{active} && $now <= $files;
+    }, 10), "$name: nothing is left")
+        or diag("$active connections, $now descriptors of $files");
 }
 
 
