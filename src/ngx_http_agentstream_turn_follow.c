@@ -68,6 +68,15 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
 
     rc = ngx_http_agentstream_translate_event(turn->translate, ev);
 
+    if (rc == NGX_OK && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA
+        && turn->phase == ngx_http_agentstream_turn_running
+        && !turn->settling && turn->poll_at == 0 && !turn->failed
+        && !turn->node->interrupted)
+    {
+        /* most events are such: one clock was moved, and that away */
+        return;
+    }
+
     ngx_http_agentstream_turn_judge(turn, rc);
 }
 
