@@ -106,8 +106,9 @@ ngx_uint_t ngx_http_agentstream_json_is(ngx_http_agentstream_json_t *json,
 int64_t ngx_http_agentstream_json_integer(ngx_http_agentstream_json_t *json,
     ngx_uint_t value, int64_t dflt);
 
-/* undo the escapes of a valid escaped slice; dst has room for src->len bytes;
-   a surrogate without its other half becomes U+FFFD; returns the end */
+/* undo the escapes of a valid escaped slice; dst has room for src->len bytes,
+   or is where they are; a surrogate without its other half becomes U+FFFD;
+   returns the end */
 u_char *ngx_http_agentstream_json_decode(u_char *dst, ngx_str_t *src);
 
 /* room that json_escape() needs at most */

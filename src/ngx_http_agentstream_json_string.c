@@ -429,10 +429,10 @@ ngx_http_agentstream_json_decode(u_char *dst, ngx_str_t *src)
         q = memchr(p, '\\', last - p);
 
         if (q == NULL) {
-            return ngx_cpymem(dst, p, last - p);
+            return ngx_movemem(dst, p, last - p);
         }
 
-        dst = ngx_cpymem(dst, p, q - p);
+        dst = ngx_movemem(dst, p, q - p);
         dst += ngx_http_agentstream_json_unescape(dst, &q, last);
 
         p = q;
