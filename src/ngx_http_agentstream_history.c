@@ -39,6 +39,7 @@ static void ngx_http_agentstream_history_finalize(
     ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_error(
     ngx_http_agentstream_history_t *h);
+static void ngx_http_agentstream_history_sent_handler(void *data);
 static void ngx_http_agentstream_history_event_handler(ngx_event_t *ev);
 
 
@@ -47,7 +48,6 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     ngx_http_agentstream_history_args_t *args)
 {
     ngx_http_cleanup_t              *cln;
-    ngx_pool_cleanup_t              *pcln;
     ngx_http_agentstream_call_t     *call;
     ngx_http_agentstream_history_t  *h;
 
@@ -57,17 +57,16 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     }
 
     cln = ngx_http_cleanup_add(r, 0);
-    pcln = ngx_pool_cleanup_add(r->pool, 0);
-
-    if (cln == NULL || pcln == NULL) {
+    if (cln == NULL) {
         return NGX_ERROR;
     }
 
-    pcln->handler = ngx_http_agentstream_history_free_output;
-    pcln->data = h;
-
     h->request = r;
     h->args = *args;
+
+    h->output.request = r;
+    h->output.handler = ngx_http_agentstream_history_sent_handler;
+    h->output.data = h;
 
     h->split.limit = NGX_HTTP_AGENTSTREAM_HISTORY_MAX;
     h->split.handler = ngx_http_agentstream_history_message;
@@ -80,7 +79,9 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     cln->handler = ngx_http_agentstream_history_cleanup;
     cln->data = h;
 
-    if (ngx_http_agentstream_history_running(h) != NGX_OK) {
+    if (ngx_http_agentstream_output_open(&h->output) != NGX_OK
+        || ngx_http_agentstream_history_running(h) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -106,8 +107,6 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
 
     h->call = call;
 
-    ngx_http_set_ctx(r, h, ngx_http_agentstream_module);
-
     ngx_http_agentstream_call_open(call);
 
     return NGX_DONE;
@@ -125,6 +124,9 @@ ngx_http_agentstream_history_cleanup(void *data)
     ngx_http_agentstream_json_split_destroy(&h->split);
     ngx_http_agentstream_json_split_destroy(&h->child_split);
     ngx_http_agentstream_json_destroy(&h->json);
+    ngx_http_agentstream_acp_destroy(&h->rest);
+
+    ngx_http_agentstream_history_destroy_output(h);
 }
 
 
@@ -335,8 +337,7 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
     }
 
     if (rc != NGX_OK) {
-        ngx_http_finalize_request(r, r->headers_out.status ? NGX_ERROR
-                                             : NGX_HTTP_INTERNAL_SERVER_ERROR);
+        ngx_http_agentstream_output_finalize(&h->output, NGX_ERROR);
         return;
     }
 
@@ -364,6 +365,13 @@ ngx_http_agentstream_history_error(ngx_http_agentstream_history_t *h)
     (void) ngx_http_agentstream_history_commit(h, p, 0);
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_history_sent_handler(void *data)
+{
+    ngx_http_agentstream_history_continue(data);
 }
 
 

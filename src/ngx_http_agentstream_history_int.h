@@ -15,6 +15,7 @@
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_history.h"
 #include "ngx_http_agentstream_json.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_translate.h"
 
 
@@ -57,18 +58,21 @@ typedef struct {
                                         NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
 
     /* the response */
-    ngx_chain_t                           *filling;
-    ngx_chain_t                           *sending;
+    ngx_http_agentstream_output_t          output;
+    ngx_chain_t                           *filling;    /* to be sent; their
+                                                          memory is from the
+                                                          heap */
+    ngx_chain_t                           *last;       /* of them */
+    ngx_chain_t                           *free;       /* without memory */
     u_char                                *packet;     /* reserved last */
     uint64_t                               seq;
-    size_t                                 filled;     /* not sent */
+    size_t                                 filled;     /* since something was
+                                                          sent */
     size_t                                 taken;      /* from OpenCode since
                                                           other requests had
                                                           their turn */
     ngx_event_t                            event;
 
-    unsigned                               busy:1;         /* output is on
-                                                              its way */
     unsigned                               unfinished:1;   /* the last answer
                                                               has no end */
     unsigned                               again:1;        /* the next prompt
@@ -124,9 +128,8 @@ ngx_int_t ngx_http_agentstream_history_close(
 /* NGX_OK: all is sent; otherwise the client is waited for, or gone */
 ngx_int_t ngx_http_agentstream_history_output(
     ngx_http_agentstream_history_t *h);
-/* with the pool: frames of HTTP/2 may point to buffers as long as there is
-   one */
-void ngx_http_agentstream_history_free_output(void *data);
+void ngx_http_agentstream_history_destroy_output(
+    ngx_http_agentstream_history_t *h);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_HISTORY_INT_H_INCLUDED_ */

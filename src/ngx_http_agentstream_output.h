@@ -15,8 +15,9 @@
 
 
 /*
- * Layer 4.  An event stream to one client: its headers, one buffer at a time,
- * keepalive comments, and what happens when the client is slow or goes.
+ * Layer 4.  The response to one client, mostly an event stream: its headers,
+ * one buffer at a time, keepalive comments, and what happens when the client is
+ * slow or goes.
  */
 
 

@@ -59,8 +59,6 @@ ngx_http_agentstream_request_messages(ngx_http_agentstream_request_t *req)
     args.failed = ngx_http_agentstream_request_messages_failed;
     args.data = req;
 
-    ngx_http_agentstream_request_wait(req);
-
     if (ngx_http_agentstream_history_start(r, &args) != NGX_DONE) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
