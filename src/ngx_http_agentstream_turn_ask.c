@@ -36,6 +36,8 @@ typedef struct {
 
 static ngx_http_agentstream_turn_ask_t *ngx_http_agentstream_turn_ask_find(
     ngx_http_agentstream_turn_t *turn, ngx_str_t *id);
+static ngx_http_agentstream_turn_ask_t *ngx_http_agentstream_turn_ask_next(
+    ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_ask_t *ask);
 static void ngx_http_agentstream_turn_ask_asked(
     ngx_http_agentstream_turn_t *turn, ngx_str_t *id, ngx_uint_t permission);
 static ngx_int_t ngx_http_agentstream_turn_ask_list(
@@ -77,15 +79,12 @@ static ngx_http_agentstream_turn_ask_t *
 ngx_http_agentstream_turn_ask_find(ngx_http_agentstream_turn_t *turn,
     ngx_str_t *id)
 {
-    ngx_queue_t                      *q;
     ngx_http_agentstream_turn_ask_t  *ask;
 
-    for (q = ngx_queue_head(&turn->asks);
-         q != ngx_queue_sentinel(&turn->asks);
-         q = ngx_queue_next(q))
+    for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
+         ask;
+         ask = ngx_http_agentstream_turn_ask_next(turn, ask))
     {
-        ask = ngx_queue_data(q, ngx_http_agentstream_turn_ask_t, queue);
-
         if (ask->id.len == id->len
             && ngx_memcmp(ask->id.data, id->data, id->len) == 0)
         {
@@ -97,11 +96,30 @@ ngx_http_agentstream_turn_ask_find(ngx_http_agentstream_turn_t *turn,
 }
 
 
+/* the one after it, the first one after NULL; NULL: there is none */
+
+static ngx_http_agentstream_turn_ask_t *
+ngx_http_agentstream_turn_ask_next(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_ask_t *ask)
+{
+    ngx_queue_t  *q;
+
+    q = ngx_queue_next(ask ? &ask->queue : &turn->asks);
+
+    if (q == ngx_queue_sentinel(&turn->asks)) {
+        return NULL;
+    }
+
+    return ngx_queue_data(q, ngx_http_agentstream_turn_ask_t, queue);
+}
+
+
 static void
 ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
     ngx_str_t *id, ngx_uint_t permission)
 {
     ngx_msec_t                        timeout;
+    ngx_uint_t                        automatic;
     ngx_http_agentstream_turn_ask_t  *ask;
 
     ask = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_turn_ask_t));
@@ -121,9 +139,10 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
 
     ngx_queue_insert_tail(&turn->asks, &ask->queue);
 
-    if (turn->phase < ngx_http_agentstream_turn_prompting
-        && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK && permission)
-    {
+    automatic = (permission
+                 && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK);
+
+    if (automatic && turn->phase < ngx_http_agentstream_turn_prompting) {
         /* told by the journal of a turn that was taken over: it may be
            answered in the next packet */
 
@@ -131,9 +150,7 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    if ((permission && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK)
-        || ngx_http_agentstream_turn_ask_list(ask) != NGX_OK)
-    {
+    if (automatic || ngx_http_agentstream_turn_ask_list(ask) != NGX_OK) {
         ngx_http_agentstream_turn_ask_answer(ask);
         return;
     }
@@ -272,15 +289,12 @@ ngx_http_agentstream_turn_ask_done(void *data,
 void
 ngx_http_agentstream_turn_ask_expire(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_queue_t                      *q;
     ngx_http_agentstream_turn_ask_t  *ask;
 
-    for (q = ngx_queue_head(&turn->asks);
-         q != ngx_queue_sentinel(&turn->asks);
-         q = ngx_queue_next(q))
+    for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
+         ask;
+         ask = ngx_http_agentstream_turn_ask_next(turn, ask))
     {
-        ask = ngx_queue_data(q, ngx_http_agentstream_turn_ask_t, queue);
-
         if (ask->waits && ask->call == NULL && ask->due
             && (ngx_msec_int_t) (ngx_current_msec - ask->due) >= 0)
         {
@@ -300,18 +314,15 @@ ngx_http_agentstream_turn_ask_due(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t *nwaiting)
 {
     ngx_msec_t                        due;
-    ngx_queue_t                      *q;
     ngx_http_agentstream_turn_ask_t  *ask;
 
     due = 0;
     *nwaiting = 0;
 
-    for (q = ngx_queue_head(&turn->asks);
-         q != ngx_queue_sentinel(&turn->asks);
-         q = ngx_queue_next(q))
+    for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
+         ask;
+         ask = ngx_http_agentstream_turn_ask_next(turn, ask))
     {
-        ask = ngx_queue_data(q, ngx_http_agentstream_turn_ask_t, queue);
-
         if (!ask->waits) {
             continue;
         }
@@ -332,15 +343,12 @@ ngx_http_agentstream_turn_ask_due(ngx_http_agentstream_turn_t *turn,
 void
 ngx_http_agentstream_turn_ask_close(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_queue_t                      *q;
     ngx_http_agentstream_turn_ask_t  *ask;
 
-    for (q = ngx_queue_head(&turn->asks);
-         q != ngx_queue_sentinel(&turn->asks);
-         q = ngx_queue_next(q))
+    for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
+         ask;
+         ask = ngx_http_agentstream_turn_ask_next(turn, ask))
     {
-        ask = ngx_queue_data(q, ngx_http_agentstream_turn_ask_t, queue);
-
         if (ask->call) {
             ngx_http_agentstream_call_close(ask->call);
             ask->call = NULL;
