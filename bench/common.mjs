@@ -1,6 +1,7 @@
 /*
- * What the programs of bench/ share: the two that are compiled, processes that
- * are started, pinned and ended, and what the kernel says of them.
+ * What the programs of bench/ share: their options, the two that are compiled,
+ * nginx and the fake OpenCode behind it, processes that are started, pinned and
+ * ended, and what the kernel says of them.
  */
 
 import { execFileSync, spawn } from 'node:child_process';
@@ -20,6 +21,40 @@ export const WORK = path.join(BUILD, 'bench');
 
 const children = new Set();
 let niceness = 0;
+
+
+/*
+ * -> the options with their defaults: a boolean is a switch, a list is given
+ * with commas, its elements are numbers if those of the default are
+ */
+
+export function parseOptions(args, defaults) {
+    const out = { ...defaults };
+
+    for (const arg of args) {
+        const [, name, value] = /^--(\w+)(?:=(.+))?$/.exec(arg) ?? [];
+        const known = Object.hasOwn(out, name) ? defaults[name] : undefined;
+
+        if (typeof known === 'boolean' && value === undefined) {
+            out[name] = true;
+
+        } else if (typeof known === 'number' && Number.isFinite(+value)) {
+            out[name] = +value;
+
+        } else if (Array.isArray(known) && value) {
+            out[name] = typeof known[0] === 'number'
+                ? value.split(',').map(Number) : value.split(',');
+
+        } else if (known instanceof RegExp && value) {
+            out[name] = new RegExp(value);
+
+        } else {
+            fail(`unknown option ${arg}`);
+        }
+    }
+
+    return out;
+}
 
 
 /* of all that is started from now on */
@@ -74,6 +109,114 @@ export function compile() {
 export function fail(message) {
     console.error(`bench: ${message}`);
     process.exit(1);
+}
+
+
+/* An nginx and the fake OpenCode behind it */
+
+export class Server {
+
+    /* harness: the processors of the fake, cpus: those of nginx */
+
+    constructor(name, harness, cpus) {
+        this.name = name;
+        this.harness = harness;
+        this.cpus = cpus;
+        this.dir = path.join(WORK, name);
+    }
+
+    async start() {
+        this.port = await freePort();
+        this.upstream = await freePort();
+        this.url = `http://127.0.0.1:${this.port}`;
+
+        fs.mkdirSync(path.join(this.dir, 'temp'), { recursive: true });
+        fs.rmSync(this.file('error.log'), { force: true });
+
+        this.fake = launch(`${this.name}-opencode`, this.harness,
+            [path.join(WORK, 'opencode'), String(this.upstream)]);
+        await listening(this.upstream, this.fake);
+
+        this.process = launch(this.name, this.cpus, this.command());
+        await listening(this.port, this.process);
+    }
+
+    async stop() {
+        await end(this.process);
+        await end(this.fake);
+    }
+
+    file(name) {
+        return path.join(this.dir, name);
+    }
+
+    command() {
+        fs.writeFileSync(this.file('nginx.conf'), this.nginxConf(this.conf()));
+
+        return [nginx(), '-p', this.dir, '-c', this.file('nginx.conf'),
+                '-e', this.file('error.log')];
+    }
+
+    /* the processes that do the work */
+
+    get pids() {
+        return childrenOf(this.process.pid);
+    }
+
+    /* what the runs differ in: texts for places of the configuration, where
+       "locations" replaces those of the module */
+
+    nginxConf({ workers = 1, connections, level = 'info', listen = '',
+                keepalive = 0, main = '', http = '', server = '',
+                location = '', locations = null })
+    {
+        return `${locations === null ? `load_module ${MODULE};` : ''}
+${process.getuid() === 0 ? 'user root;' : ''}
+daemon off;
+worker_processes ${workers};
+pid nginx.pid;
+error_log error.log ${level};
+${main}
+events { worker_connections ${connections}; }
+http {
+    access_log off;
+    client_body_temp_path temp/body;
+    proxy_temp_path temp/proxy;
+    fastcgi_temp_path temp/fastcgi;
+    uwsgi_temp_path temp/uwsgi;
+    scgi_temp_path temp/scgi;
+    ${http}
+    server {
+        listen 127.0.0.1:${this.port} ${listen};
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_read_timeout 1h;
+        ${locations ?? `
+        location /sessions {
+            agentstream /opencode/;
+            ${location}
+        }
+        location /opencode/ {
+            internal;
+            proxy_pass http://opencode/;
+        }`}
+        ${server}
+    }
+    upstream opencode {
+        server 127.0.0.1:${this.upstream};
+        ${keepalive ? `keepalive ${keepalive};` : ''}
+    }
+}
+`;
+    }
+
+    /* lines of warn or worse */
+
+    log() {
+        return fs.readFileSync(this.file('error.log'), 'utf8')
+            .split('\n').filter((line) =>
+                / \[(warn|error|crit|alert|emerg)\] |exited on/.test(line));
+    }
 }
 
 

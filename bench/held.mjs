@@ -26,51 +26,29 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { MODULE, WORK, allowedCpus, childrenOf, compile, cpuOf, delayOf, end,
-    fail, freePort, get, launch, listening, memoryOf, nginx, runClient, setNice,
-    sleep } from './common.mjs';
+import { Server, WORK, allowedCpus, compile, cpuOf, delayOf, fail, get,
+    memoryOf, parseOptions, runClient, setNice, sleep } from './common.mjs';
 
 const RAMP = 500;               /* turns that come per second */
 const SPARE = 3;                /* seconds that turns go on after the time */
 
-const options = parse(process.argv.slice(2));
+const options = parseOptions(process.argv.slice(2), { turns: 2000, rate: 5,
+    seconds: 60, p50: 50, p99: 50, kb: 20, nice: 0, workers: [1, 2],
+    together: false });
 const cpus = allowedCpus();
 
 
-class Held {
+class Held extends Server {
 
     constructor(workers) {
+        const apart = workers === 1 && cpus.length > 1 && !options.together;
+
+        super(`held-${workers}`, apart ? cpus[0] : cpus.join(),
+              apart ? cpus.at(-1) : cpus.join());
         this.workers = workers;
-        this.apart = workers === 1 && cpus.length > 1 && !options.together;
-        this.dir = path.join(WORK, `held-${workers}`);
         this.ramp = options.turns / RAMP;
         this.deltas = Math.ceil((options.seconds + this.ramp + SPARE)
                                 * options.rate);
-    }
-
-    async start() {
-        this.port = await freePort();
-        this.upstream = await freePort();
-
-        fs.rmSync(this.dir, { recursive: true, force: true });
-        fs.mkdirSync(path.join(this.dir, 'temp'), { recursive: true });
-        fs.writeFileSync(path.join(this.dir, 'nginx.conf'), this.conf());
-
-        this.fake = launch('held-opencode', this.harness(),
-            [path.join(WORK, 'opencode'), String(this.upstream)]);
-        await listening(this.upstream, this.fake);
-
-        this.nginx = launch('held-nginx',
-            this.apart ? cpus.at(-1) : cpus.join(), [nginx(), '-p', this.dir,
-            '-c', path.join(this.dir, 'nginx.conf'),
-            '-e', path.join(this.dir, 'error.log')]);
-        await listening(this.port, this.nginx);
-
-        this.pids = childrenOf(this.nginx.pid);
-    }
-
-    harness() {
-        return this.apart ? cpus[0] : cpus.join();
     }
 
     /* one packet is about 330 bytes, and blocks of memory are not full */
@@ -79,62 +57,28 @@ class Held {
         const zone = Math.max(32, Math.ceil(options.turns
             * (this.deltas * 700 + 8192) / 1048576));
 
-        return `load_module ${MODULE};
-${process.getuid() === 0 ? 'user root;' : ''}
-daemon off;
-worker_processes ${this.workers};
-worker_rlimit_nofile ${files()};
-pid nginx.pid;
-error_log error.log info;
-events { worker_connections ${options.turns + 512}; }
-http {
-    access_log off;
-    client_body_temp_path temp/body;
-    proxy_temp_path temp/proxy;
-    fastcgi_temp_path temp/fastcgi;
-    uwsgi_temp_path temp/uwsgi;
-    scgi_temp_path temp/scgi;
-    agentstream_zone ${zone}m;
-    upstream opencode {
-        server 127.0.0.1:${this.upstream};
-        keepalive 64;
-    }
-    server {
-        listen 127.0.0.1:${this.port} backlog=4096;
-        location /sessions {
-            agentstream /opencode/;
-        }
-        location /opencode/ {
-            internal;
-            proxy_pass http://opencode/;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_read_timeout 1h;
-        }
-        location = /status {
-            stub_status;
-        }
-    }
-}
-`;
-    }
-
-    async stop() {
-        await end(this.nginx);
-        await end(this.fake);
+        return {
+            workers: this.workers,
+            connections: options.turns + 512,
+            listen: 'backlog=4096',
+            keepalive: 64,
+            main: `worker_rlimit_nofile ${files()};`,
+            http: `agentstream_zone ${zone}m;`,
+            server: 'location = /status { stub_status; }',
+        };
     }
 
     client(args, held) {
-        return runClient('held-client', this.harness(), { timeout:
+        return runClient('held-client', this.harness, { timeout:
             options.seconds + this.ramp + SPARE + 60,
-            url: `http://127.0.0.1:${this.port}/sessions`, ...args }, held);
+            url: `${this.url}/sessions`, ...args }, held);
     }
 
     /* connections of clients, this request apart */
 
     async active() {
         return Number(/connections: (\d+)/.exec(
-            await get(`http://127.0.0.1:${this.port}/status`))[1]) - 1;
+            await get(`${this.url}/status`))[1]) - 1;
     }
 
     async measure() {
@@ -190,7 +134,7 @@ http {
 
         memory.zone = 0;
 
-        for (const pid of [this.nginx.pid, ...this.pids]) {
+        for (const pid of [this.process.pid, ...this.pids]) {
             const text = fs.readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
 
             memory.zone += Number(/Pss_Shmem:\s+(\d+)/.exec(text)?.[1] ?? 0);
@@ -215,12 +159,6 @@ http {
         }
 
         return n - this.workers;
-    }
-
-    log() {
-        return fs.readFileSync(path.join(this.dir, 'error.log'), 'utf8')
-            .split('\n').filter((line) =>
-                / \[(warn|error|crit|alert|emerg)\] |exited on/.test(line));
     }
 }
 
@@ -286,31 +224,6 @@ function misses(r) {
     miss(r.log.length, `in the log: ${r.log[0]} (${r.log.length} in all)`);
 
     return list.map((text) => `${r.workers} workers: ${text}`);
-}
-
-
-function parse(args) {
-    const out = { turns: 2000, rate: 5, seconds: 60, p50: 50, p99: 50, kb: 20,
-                  nice: 0, workers: [1, 2], together: false };
-
-    for (const arg of args) {
-        const [, name, value] = /^--(\w+)(?:=([-\d.,]+))?$/.exec(arg) ?? [];
-
-        if (name === 'together') {
-            out.together = true;
-
-        } else if (name === 'workers' && value) {
-            out.workers = value.split(',').map(Number);
-
-        } else if (name in out && value) {
-            out[name] = Number(value);
-
-        } else {
-            fail(`unknown option ${arg}`);
-        }
-    }
-
-    return out;
 }
 
 

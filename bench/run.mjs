@@ -19,13 +19,16 @@ import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
-import { MODULE, ROOT, WORK, allowedCpus, childrenOf, compile, cpuOf, end, fail,
-    freePort, get, launch, listening, memoryOf, nginx, post, runClient, setNice,
-    sleep } from './common.mjs';
+import { ROOT, Server, WORK, allowedCpus, compile, cpuOf, fail, get, memoryOf,
+    nginx, parseOptions, post, runClient, setNice, sleep } from './common.mjs';
 
-const options = parse(process.argv.slice(2));
+const options = parseOptions(process.argv.slice(2), { quick: false, docs: false,
+    merge: false, reps: 0, nice: 0, cells: /./,
+    targets: ['agentstream', 'raw', 'hub', 'naive'] });
 const cpus = allowedCpus();
 const HARNESS = cpus[0], BRIDGE = cpus.at(-1);
+
+options.reps ||= options.quick ? 1 : 3;
 
 
 /* Cells */
@@ -90,109 +93,47 @@ function cells(quick) {
 
 /* Targets */
 
-class Target {
+class Target extends Server {
 
     constructor(name) {
-        this.name = name;
+        super(name, HARNESS, BRIDGE);
+        this.node = name === 'hub' || name === 'naive';
     }
 
-    async start() {
-        this.port = await freePort();
-        this.upstream = await freePort();
-        this.dir = path.join(WORK, this.name);
-        fs.mkdirSync(path.join(this.dir, 'temp'), { recursive: true });
-
-        this.fake = launch(this.name + '-opencode', HARNESS,
-            [path.join(WORK, 'opencode'), String(this.upstream)]);
-        await listening(this.upstream, this.fake);
-
-        const url = `http://127.0.0.1:${this.upstream}`;
-
-        if (this.name === 'hub' || this.name === 'naive') {
-            this.process = launch(this.name, BRIDGE, [process.execPath,
-                path.join(WORK, 'peers', `${this.name}.mjs`),
-                String(this.port), url]);
-
-        } else {
-            const conf = path.join(this.dir, 'nginx.conf');
-
-            fs.writeFileSync(conf, this.nginxConf());
-            this.process = launch(this.name, BRIDGE, [nginx(), '-p', this.dir,
-                '-c', conf, '-e', path.join(this.dir, 'error.log')]);
-        }
-
-        await listening(this.port, this.process);
-        this.url = `http://127.0.0.1:${this.port}/sessions`;
+    command() {
+        return this.node ? [process.execPath,
+            path.join(WORK, 'peers', `${this.name}.mjs`), String(this.port),
+            `http://127.0.0.1:${this.upstream}`] : super.command();
     }
 
-    nginxConf() {
-        const upstream = `
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_read_timeout 1h;`;
+    get pids() {
+        return this.node ? [this.process.pid] : super.pids;
+    }
 
-        const locations = this.name === 'raw' ? `
-        location /sessions/ {
+    conf() {
+        const raw = this.name === 'raw';
+
+        return {
+            connections: 8192,
+            level: 'warn',
+            listen: 'backlog=4096',
+            keepalive: 64,
+            main: 'worker_rlimit_nofile 16384;',
+            http: `keepalive_requests 1000000;
+    ${raw ? '' : 'agentstream_zone 512m retain=5s;'}`,
+            locations: raw ? `location /sessions/ {
             proxy_pass http://opencode/raw/;
-            proxy_buffering off;${upstream}
-        }` : `
-        location /sessions {
-            agentstream /opencode/;
-        }
-        location /opencode/ {
-            internal;
-            proxy_pass http://opencode/;${upstream}
-        }`;
-
-        return `${this.name === 'raw' ? '' : `load_module ${MODULE};`}
-${process.getuid() === 0 ? 'user root;' : ''}
-daemon off;
-worker_processes 1;
-worker_rlimit_nofile 16384;
-pid nginx.pid;
-error_log error.log warn;
-events { worker_connections 8192; }
-http {
-    access_log off;
-    keepalive_requests 1000000;
-    client_body_temp_path temp/body;
-    proxy_temp_path temp/proxy;
-    fastcgi_temp_path temp/fastcgi;
-    uwsgi_temp_path temp/uwsgi;
-    scgi_temp_path temp/scgi;
-    ${this.name === 'raw' ? '' : 'agentstream_zone 512m retain=5s;'}
-    upstream opencode {
-        server 127.0.0.1:${this.upstream};
-        keepalive 64;
-    }
-    server {
-        listen 127.0.0.1:${this.port} backlog=4096;
-${locations}
-    }
-}
-`;
-    }
-
-    async stop() {
-        await end(this.process);
-        await end(this.fake);
-    }
-
-    /* the processes that do the work: nginx's workers, or Node itself */
-
-    pids() {
-        const { pid } = this.process;
-
-        return this.name === 'hub' || this.name === 'naive' ? [pid]
-                                                            : childrenOf(pid);
+            proxy_buffering off;
+        }` : null,
+        };
     }
 
     cpu() {
-        return cpuOf(this.pids());
+        return cpuOf(this.pids);
     }
 
     memory() {
-        return memoryOf(this.pids());
+        return memoryOf(this.pids);
     }
 }
 
@@ -212,7 +153,8 @@ function load(target, cell, held) {
     const args = ['clients', 'turns', 'deltas', 'tool', 'ramp', 'slow', 'rate',
                   'cut', 'watchers'].filter((name) => cell[name]);
 
-    return runClient(`${target.name}-client`, HARNESS, { url: target.url,
+    return runClient(`${target.name}-client`, HARNESS, {
+        url: `${target.url}/sessions`,
         timeout: 120, prompt: prompt(cell),
         ...Object.fromEntries(args.map((name) => [name, cell[name]])) }, held);
 }
@@ -330,7 +272,7 @@ async function measureWatch(target, cell) {
 
 async function hasEvents(target) {
     const status = await new Promise((resolve, reject) => {
-        http.get(`${target.url}/ses_nobody00/events`, (response) => {
+        http.get(`${target.url}/sessions/ses_nobody00/events`, (response) => {
             response.destroy();
             resolve(response.statusCode);
         }).on('error', reject);
@@ -572,36 +514,6 @@ ${markdown(table(result.cells))}
 
     fs.writeFileSync(file, text.replace(
         /<!-- results[^]*<!-- end of results -->/, () => part));
-}
-
-
-function parse(args) {
-    const out = { quick: false, docs: false, merge: false, reps: 0, nice: 0, cells: /./,
-                  targets: ['agentstream', 'raw', 'hub', 'naive'] };
-
-    for (const arg of args) {
-        const [, name, value] = /^--(\w+)(?:=(.*))?$/.exec(arg) ?? [];
-
-        if (['quick', 'docs', 'merge'].includes(name)) {
-            out[name] = true;
-
-        } else if (name === 'reps' || name === 'nice') {
-            out[name] = Number(value);
-
-        } else if (name === 'cells') {
-            out.cells = new RegExp(value);
-
-        } else if (name === 'targets') {
-            out.targets = value.split(',');
-
-        } else {
-            fail(`unknown option ${arg}`);
-        }
-    }
-
-    out.reps ||= out.quick ? 1 : 3;
-
-    return out;
 }
 
 

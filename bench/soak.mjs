@@ -19,90 +19,46 @@
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { MODULE, WORK, allowedCpus, childrenOf, compile, end, fail, freePort,
-    launch, listening, nginx, runClient, sleep } from './common.mjs';
+import { Server, allowedCpus, compile, fail, parseOptions, runClient, sleep }
+    from './common.mjs';
 
-const options = parse(process.argv.slice(2));
+const options = parseOptions(process.argv.slice(2), { packets: 86400,
+    turns: 5000, ticks: 30000, kb: 32,
+    only: ['long', 'follow', 'keepalive', 'heartbeat'] });
 const cpus = allowedCpus().join();
 
 
-class Soak {
+class Soak extends Server {
 
-    constructor(name) {
-        this.name = name;
-        this.dir = path.join(WORK, `soak-${name}`);
+    constructor(test) {
+        super(`soak-${test}`, cpus, cpus);
+        this.test = test;
         this.samples = [];
     }
 
     async start() {
-        this.port = await freePort();
-        this.upstream = await freePort();
-
-        fs.rmSync(this.dir, { recursive: true, force: true });
-        fs.mkdirSync(path.join(this.dir, 'temp'), { recursive: true });
-        fs.writeFileSync(path.join(this.dir, 'nginx.conf'), this.conf());
-
-        this.fake = launch(`soak-${this.name}-opencode`, cpus,
-            [path.join(WORK, 'opencode'), String(this.upstream)]);
-        await listening(this.upstream, this.fake);
-
-        this.nginx = launch(`soak-${this.name}-nginx`, cpus, [nginx(), '-p',
-            this.dir, '-c', path.join(this.dir, 'nginx.conf'),
-            '-e', path.join(this.dir, 'error.log')]);
-        await listening(this.port, this.nginx);
-
-        this.pids = childrenOf(this.nginx.pid);
-        this.url = `http://127.0.0.1:${this.port}`;
+        await super.start();
 
         /* what bursts need is there from now on; more of them would leave
            free memory behind, in which growth is not seen */
 
-        await runClient(`soak-${this.name}-warm`, cpus, { timeout: 60,
+        await runClient(`${this.name}-warm`, cpus, { timeout: 60,
             url: `${this.url}/sessions`, clients: 1, turns: 2, deltas: 400,
             prompt: 'bench deltas=400' });
     }
 
     conf() {
-        return `load_module ${MODULE};
-${process.getuid() === 0 ? 'user root;' : ''}
-daemon off;
-worker_processes ${this.name === 'follow' ? 2 : 1};
-pid nginx.pid;
-error_log error.log info;
-events { worker_connections 512; }
-http {
-    access_log off;
-    keepalive_requests 1000000;
-    client_body_temp_path temp/body;
-    proxy_temp_path temp/proxy;
-    fastcgi_temp_path temp/fastcgi;
-    uwsgi_temp_path temp/uwsgi;
-    scgi_temp_path temp/scgi;
-    agentstream_zone 4m;
-    server {
-        listen 127.0.0.1:${this.port} reuseport;
-        location /sessions {
-            agentstream /opencode/;
-            agentstream_turn_timeout 24h;
+        return {
+            workers: this.test === 'follow' ? 2 : 1,
+            connections: 512,
+            listen: 'reuseport',
+            http: `keepalive_requests 1000000;
+    agentstream_zone 4m;`,
+            location: `agentstream_turn_timeout 24h;
             agentstream_turn_size 1m;
-            agentstream_keepalive ${this.name === 'keepalive' ? '1ms' : '15s'};
-            agentstream_heartbeat ${this.name === 'heartbeat' ? '1ms' : '60s'};
-        }
-        location /opencode/ {
-            internal;
-            proxy_pass http://127.0.0.1:${this.upstream}/;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_read_timeout 1h;
-        }
-    }
-}
-`;
-    }
-
-    async stop() {
-        await end(this.nginx);
-        await end(this.fake);
+            agentstream_keepalive ${this.test === 'keepalive' ? '1ms' : '15s'};
+            agentstream_heartbeat ${this.test === 'heartbeat' ? '1ms' : '60s'};`,
+        };
     }
 
     /* done: how much of it, from 0 to 1 */
@@ -118,22 +74,16 @@ http {
     }
 
     async run() {
-        const result = await this[this.name]();
+        const result = await this[this.test]();
         const warm = this.samples.filter(({ done }) => done >= 0.1);
 
         if (warm.length < 5) {
-            fail(`${this.name}: looked ${warm.length} times only`);
+            fail(`${this.test}: looked ${warm.length} times only`);
         }
 
-        return { name: this.name, ...result, samples: warm.length,
+        return { name: this.test, ...result, samples: warm.length,
             kb: warm[0].rss, growth: warm.at(-1).rss - warm[0].rss,
             data: warm.at(-1).data - warm[0].data, log: this.log() };
-    }
-
-    log() {
-        return fs.readFileSync(path.join(this.dir, 'error.log'), 'utf8')
-            .split('\n').filter((line) =>
-                / \[(warn|error|crit|alert|emerg)\] |exited on/.test(line));
     }
 
     /* the last bit is left out: the whole text comes again when it ends */
@@ -322,28 +272,6 @@ function misses(r) {
     }
 
     return list.map((text) => `${r.name}: ${text}`);
-}
-
-
-function parse(args) {
-    const out = { packets: 86400, turns: 5000, ticks: 30000, kb: 32,
-                  only: ['long', 'follow', 'keepalive', 'heartbeat'] };
-
-    for (const arg of args) {
-        const [, name, value] = /^--(\w+)=([\w,]+)$/.exec(arg) ?? [];
-
-        if (name === 'only') {
-            out.only = value.split(',');
-
-        } else if (name in out) {
-            out[name] = Number(value);
-
-        } else {
-            fail(`unknown option ${arg}`);
-        }
-    }
-
-    return out;
 }
 
 
