@@ -25,7 +25,8 @@ struct ngx_http_agentstream_watch_s {
     ngx_str_node_t                       sn;       /* by the turn's id */
     ngx_queue_t                          queue;    /* in notify */
     ngx_queue_t                          waiters;
-    ngx_uint_t                           busy;     /* being woken */
+    ngx_queue_t                         *next;     /* to be woken; NULL: none
+                                                      of them is */
     ngx_uint_t                           follow;   /* a session, not a turn */
     ngx_http_agentstream_watch_t       **owner;    /* where the turn's owner
                                                       keeps it, or NULL */
@@ -186,7 +187,9 @@ ngx_http_agentstream_notify_add(ngx_http_agentstream_waiter_t *waiter,
     }
 
     waiter->watch = watch;
-    ngx_queue_insert_tail(&watch->waiters, &waiter->queue);
+
+    /* not at the tail: it is not to be woken by a wake-up that goes on */
+    ngx_queue_insert_head(&watch->waiters, &waiter->queue);
 
     return NGX_OK;
 }
@@ -201,6 +204,10 @@ ngx_http_agentstream_notify_detach(ngx_http_agentstream_waiter_t *waiter)
 
     if (watch == NULL) {
         return;
+    }
+
+    if (watch->next == &waiter->queue) {
+        watch->next = ngx_queue_next(&waiter->queue);
     }
 
     ngx_queue_remove(&waiter->queue);
@@ -273,7 +280,7 @@ ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
 {
     ngx_http_agentstream_notify_t  *notify;
 
-    if (watch->busy || !ngx_queue_empty(&watch->waiters)) {
+    if (watch->next || !ngx_queue_empty(&watch->waiters)) {
         return;
     }
 
@@ -380,32 +387,24 @@ ngx_http_agentstream_notify_signal(uint64_t *slots)
 static void
 ngx_http_agentstream_notify_run(ngx_http_agentstream_watch_t *watch)
 {
-    ngx_queue_t                     todo, *q;
+    ngx_queue_t                    *q;
     ngx_http_agentstream_waiter_t  *waiter;
 
-    if (watch->busy) {
+    if (watch->next) {
         return;
     }
 
-    watch->busy = 1;
+    watch->next = ngx_queue_head(&watch->waiters);
 
-    ngx_queue_init(&todo);
-
-    if (!ngx_queue_empty(&watch->waiters)) {
-        ngx_queue_add(&todo, &watch->waiters);
-        ngx_queue_init(&watch->waiters);
-    }
-
-    while (!ngx_queue_empty(&todo)) {
-        q = ngx_queue_head(&todo);
-        ngx_queue_remove(q);
-        ngx_queue_insert_tail(&watch->waiters, q);
+    while (watch->next != ngx_queue_sentinel(&watch->waiters)) {
+        q = watch->next;
+        watch->next = ngx_queue_next(q);
 
         waiter = ngx_queue_data(q, ngx_http_agentstream_waiter_t, queue);
         waiter->handler(waiter->data);
     }
 
-    watch->busy = 0;
+    watch->next = NULL;
 
     ngx_http_agentstream_notify_release(watch);
 }

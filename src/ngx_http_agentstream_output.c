@@ -17,14 +17,70 @@
 #include "ngx_http_agentstream_output.h"
 
 
+typedef struct {
+    size_t                               size;     /* of data */
+    u_char                               data[1];
+} ngx_http_agentstream_output_mem_t;
+
+
 static void ngx_http_agentstream_output_cleanup(void *data);
-static void ngx_http_agentstream_output_free(void *data);
+static void ngx_http_agentstream_output_free_buf(void *data);
 static ngx_int_t ngx_http_agentstream_output_push(
     ngx_http_agentstream_output_t *out, ngx_chain_t *in);
 static void ngx_http_agentstream_output_write_handler(ngx_http_request_t *r);
 static void ngx_http_agentstream_output_timer_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
     const char *key, const char *value);
+
+
+/* a client that keeps up takes it at once: one serves almost all of them */
+
+static ngx_http_agentstream_output_mem_t  *ngx_http_agentstream_output_spare;
+
+
+u_char *
+ngx_http_agentstream_output_alloc(size_t size)
+{
+    ngx_http_agentstream_output_mem_t  *mem;
+
+    mem = ngx_http_agentstream_output_spare;
+
+    if (mem && size <= mem->size) {
+        ngx_http_agentstream_output_spare = NULL;
+        return mem->data;
+    }
+
+    size = ngx_max(size, NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE);
+
+    mem = ngx_alloc(sizeof(ngx_http_agentstream_output_mem_t) + size,
+                    ngx_cycle->log);
+    if (mem == NULL) {
+        return NULL;
+    }
+
+    mem->size = size;
+
+    return mem->data;
+}
+
+
+void
+ngx_http_agentstream_output_free(u_char *p)
+{
+    ngx_http_agentstream_output_mem_t  *mem;
+
+    mem = (ngx_http_agentstream_output_mem_t *)
+              (p - offsetof(ngx_http_agentstream_output_mem_t, data));
+
+    if (mem->size == NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE
+        && ngx_http_agentstream_output_spare == NULL)
+    {
+        ngx_http_agentstream_output_spare = mem;
+        return;
+    }
+
+    ngx_free(mem);
+}
 
 
 ngx_int_t
@@ -48,7 +104,7 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
     cln->handler = ngx_http_agentstream_output_cleanup;
     cln->data = out;
 
-    pcln->handler = ngx_http_agentstream_output_free;
+    pcln->handler = ngx_http_agentstream_output_free_buf;
     pcln->data = out;
 
     ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
@@ -100,12 +156,12 @@ ngx_http_agentstream_output_cleanup(void *data)
 /* frames of HTTP/2 may point to the buffer as long as there is the pool */
 
 static void
-ngx_http_agentstream_output_free(void *data)
+ngx_http_agentstream_output_free_buf(void *data)
 {
     ngx_http_agentstream_output_t *out = data;
 
     if (out->buf.start) {
-        ngx_free(out->buf.start);
+        ngx_http_agentstream_output_free(out->buf.start);
         out->buf.start = NULL;
     }
 }
@@ -180,7 +236,7 @@ ngx_http_agentstream_output_push(ngx_http_agentstream_output_t *out,
 
     if (ngx_buf_size(&out->buf) == 0) {
 
-        ngx_http_agentstream_output_free(out);
+        ngx_http_agentstream_output_free_buf(out);
 
         if (rc != NGX_AGAIN) {
             out->busy = 0;

@@ -21,6 +21,10 @@
  */
 
 
+/* as much as is sent at once, unless a packet is larger */
+#define NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE  16384
+
+
 /* the buffer is sent, there is room for the next one */
 typedef void (*ngx_http_agentstream_output_pt)(void *data);
 
@@ -29,19 +33,20 @@ typedef void (*ngx_http_agentstream_output_pt)(void *data);
 
 typedef struct {
     ngx_http_request_t                  *request;
+
+    /* private */
+    unsigned                             busy:1;   /* buf is on its way */
+    unsigned                             last:1;   /* ... and ends it all */
+    ngx_msec_t                           sent_at;
+    ngx_buf_t                            buf;      /* its memory lives until
+                                                      it is sent */
+    ngx_chain_t                          link;
+    ngx_event_t                          timer;
+
+    /* set by whoever opens it, like request */
     ngx_msec_t                           keepalive;
     ngx_http_agentstream_output_pt       handler;
     void                                *data;
-
-    /* private */
-    ngx_buf_t                            buf;      /* its memory is from the
-                                                      heap and lives until it
-                                                      is sent */
-    ngx_chain_t                          link;
-    ngx_event_t                          timer;
-    ngx_msec_t                           sent_at;
-    unsigned                             busy:1;   /* buf is on its way */
-    unsigned                             last:1;   /* ... and ends it all */
 } ngx_http_agentstream_output_t;
 
 
@@ -56,10 +61,14 @@ void ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out);
 ngx_int_t ngx_http_agentstream_output_header(ngx_http_request_t *r,
     ngx_uint_t status);
 
+/* what output_send() sends; NULL: no memory */
+u_char *ngx_http_agentstream_output_alloc(size_t size);
+void ngx_http_agentstream_output_free(u_char *p);
+
 /*
- * Sends from p to last, which was got by ngx_alloc() and is freed here; p may
- * be NULL when it is the end.  NGX_OK: sent, NGX_AGAIN: handler will be called,
- * NGX_ERROR.  Not while it is busy.
+ * Sends from p to last, which was got by output_alloc() and is freed here; p
+ * may be NULL when it is the end.  NGX_OK: sent, NGX_AGAIN: handler will be
+ * called, NGX_ERROR.  Not while it is busy.
  */
 ngx_int_t ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
     u_char *p, u_char *last, ngx_uint_t end);

@@ -20,22 +20,22 @@
 #include "ngx_http_agentstream_reader.h"
 
 
-#define NGX_HTTP_AGENTSTREAM_READER_SIZE   16384
 #define NGX_HTTP_AGENTSTREAM_READER_OWNER  900
 
 #define NGX_HTTP_AGENTSTREAM_RETRY_LEN     (sizeof("retry: 1000\n\n") - 1)
 
 
 typedef struct {
-    ngx_http_request_t                  *request;
-    ngx_http_agentstream_reader_args_t   args;
-    ngx_http_agentstream_output_t        output;
+    /* what every packet needs comes first, in few cache lines */
     ngx_http_agentstream_waiter_t        waiter;       /* for packets */
-    ngx_http_agentstream_waiter_t        follower;     /* for turns */
-    ngx_http_agentstream_cursor_t        cursor;
     ngx_http_agentstream_node_t         *node;         /* the turn's */
     ngx_uint_t                           freed;        /* ... as long as no
                                                           turn was */
+    ngx_http_agentstream_cursor_t        cursor;
+    ngx_http_request_t                  *request;
+    ngx_http_agentstream_reader_args_t   args;
+    ngx_http_agentstream_output_t        output;
+    ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_event_t                          start;
     ngx_msec_t                           asked_at;     /* after the owner */
     u_char                               turn[
@@ -147,7 +147,12 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
 static void
 ngx_http_agentstream_reader_start_handler(ngx_event_t *ev)
 {
-    ngx_http_agentstream_reader_wake_handler(ev->data);
+    ngx_http_agentstream_reader_t *reader = ev->data;
+
+    ngx_http_set_log_request(reader->request->connection->log,
+                             reader->request);
+
+    ngx_http_agentstream_reader_wake_handler(reader);
 }
 
 
@@ -172,9 +177,6 @@ ngx_http_agentstream_reader_wake_handler(void *data)
 
     ngx_int_t   rc;
     ngx_uint_t  end;
-
-    ngx_http_set_log_request(reader->request->connection->log,
-                             reader->request);
 
     while (!reader->output.busy) {
         end = 0;
@@ -262,8 +264,7 @@ ngx_http_agentstream_reader_open(ngx_http_agentstream_reader_t *reader)
     u_char     *p;
     ngx_int_t   rc;
 
-    p = ngx_alloc(NGX_HTTP_AGENTSTREAM_RETRY_LEN,
-                  reader->request->connection->log);
+    p = ngx_http_agentstream_output_alloc(NGX_HTTP_AGENTSTREAM_RETRY_LEN);
     if (p == NULL) {
         return NGX_ERROR;
     }
@@ -273,7 +274,7 @@ ngx_http_agentstream_reader_open(ngx_http_agentstream_reader_t *reader)
     if (ngx_http_agentstream_output_header(reader->request, NGX_HTTP_OK)
         != NGX_OK)
     {
-        ngx_free(p);
+        ngx_http_agentstream_output_free(p);
         return NGX_ERROR;
     }
 
@@ -301,11 +302,11 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
     ngx_http_agentstream_reader_view_t   view;
 
     last = NULL;
-    size = NGX_HTTP_AGENTSTREAM_READER_SIZE;
     head = reader->args.retry ? NGX_HTTP_AGENTSTREAM_RETRY_LEN : 0;
+    size = NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE - head;
 
     for ( ;; ) {
-        p = ngx_alloc(head + size, reader->request->connection->log);
+        p = ngx_http_agentstream_output_alloc(head + size);
         if (p == NULL) {
             return NGX_ERROR;
         }
@@ -316,7 +317,7 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
             break;
         }
 
-        ngx_free(p);
+        ngx_http_agentstream_output_free(p);
         p = NULL;
 
         if (view.need == 0) {
@@ -371,7 +372,7 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
 done:
 
     if (p) {
-        ngx_free(p);
+        ngx_http_agentstream_output_free(p);
     }
 
     if (view.ended && !*end) {

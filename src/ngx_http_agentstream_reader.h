@@ -21,15 +21,15 @@
 
 
 typedef struct {
-    ngx_http_agentstream_loc_conf_t     *conf;
     ngx_str_t                            turn;     /* empty: the next one */
+    unsigned                             retry:1;  /* say when to come back */
+    unsigned                             follow:1; /* go on with later turns */
+    ngx_http_agentstream_loc_conf_t     *conf;
     uint64_t                             seq;      /* first packet wanted */
     ngx_str_t                            session;
     ngx_str_t                            key;      /* ... in the zone */
     uint64_t                             number;   /* of the turn, or of the
                                                       one before the next */
-    unsigned                             retry:1;  /* say when to come back */
-    unsigned                             follow:1; /* go on with later turns */
 
     /* what the client wants is not kept any more: another way to serve it
        takes the request over, as reader_attach() does */

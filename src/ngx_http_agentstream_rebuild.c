@@ -221,7 +221,7 @@ ngx_http_agentstream_rebuild_cleanup(void *data)
     }
 
     if (rb->start) {
-        ngx_free(rb->start);
+        ngx_http_agentstream_output_free(rb->start);
     }
 }
 
@@ -545,14 +545,14 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
         want = ngx_max(used * 2, used + want);
         want = ngx_max(want, 4096);
 
-        p = ngx_alloc(want, rb->request->connection->log);
+        p = ngx_http_agentstream_output_alloc(want);
         if (p == NULL) {
             return NULL;
         }
 
         if (rb->start) {
             ngx_memcpy(p, rb->start, used);
-            ngx_free(rb->start);
+            ngx_http_agentstream_output_free(rb->start);
         }
 
         rb->start = p;
@@ -585,25 +585,14 @@ ngx_http_agentstream_rebuild_child(void *ctx, ngx_str_t *session)
 {
     ngx_http_agentstream_rebuild_t *rb = ctx;
 
-    ngx_str_t  *name, **element;
-
-    name = ngx_palloc(rb->request->pool, sizeof(ngx_str_t));
-    if (name == NULL) {
-        return NGX_ERROR;
-    }
-
-    name->len = session->len;
-    name->data = ngx_pstrdup(rb->request->pool, session);
-    if (name->data == NULL) {
-        return NGX_ERROR;
-    }
+    ngx_str_t  **element;
 
     element = ngx_array_push(&rb->sessions);
     if (element == NULL) {
         return NGX_ERROR;
     }
 
-    *element = name;
+    *element = session;
 
     return NGX_OK;
 }

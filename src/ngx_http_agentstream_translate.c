@@ -44,14 +44,9 @@ ngx_http_agentstream_translate_create(ngx_pool_t *pool,
     tr->conf = *conf;
     tr->sink = sink;
     tr->ctx = ctx;
+    tr->turn = *turn;
 
-    if (ngx_http_agentstream_translate_copy(tr, &tr->turn, turn) != NGX_OK
-        || ngx_http_agentstream_translate_copy(tr, &tr->root.id, session)
-           != NGX_OK)
-    {
-        return NULL;
-    }
-
+    tr->root.id = *session;
     tr->root.root = 1;
     ngx_str_set(&tr->root.meta, "null");
     tr->session = &tr->root;

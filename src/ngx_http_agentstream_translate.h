@@ -35,7 +35,8 @@ typedef struct {
        numbers the text, thought or tool call it belongs to, 0: none */
     uint64_t   (*commit)(void *ctx, u_char *last, ngx_uint_t part);
 
-    /* a subagent's session joined the turn: its events are wanted too */
+    /* a subagent's session joined the turn: its events are wanted too; session
+       stays where it is as long as the pool */
     ngx_int_t  (*child)(void *ctx, ngx_str_t *session);
 
     /* a delta came for a message or part that was never announced: fetch
@@ -99,8 +100,8 @@ typedef struct {
 } ngx_http_agentstream_translate_state_t;
 
 
-/* pool lives as long as the turn; session and turn (the user message's id)
-   are copied */
+/* pool lives as long as the turn, and so do the bytes of session and turn (the
+   user message's id) */
 ngx_http_agentstream_translate_t *ngx_http_agentstream_translate_create(
     ngx_pool_t *pool, ngx_http_agentstream_translate_conf_t *conf,
     ngx_http_agentstream_translate_sink_t *sink, void *ctx,

@@ -37,12 +37,12 @@ struct ngx_http_agentstream_tr_session_s {
     ngx_str_t                                id;
     ngx_str_t                                meta;      /* "null", or an
                                                            object */
+    unsigned                                 root:1;
     ngx_str_t                                fields;    /* the same for the
                                                            _meta of a tool */
     ngx_http_agentstream_tr_message_t       *last;      /* newest assistant's */
     ngx_http_agentstream_tr_message_t       *summary;   /* of a compaction */
     ngx_http_agentstream_tr_session_t       *next;
-    unsigned                                 root:1;
 };
 
 
@@ -59,15 +59,6 @@ typedef enum {
 
 struct ngx_http_agentstream_tr_message_s {
     ngx_str_node_t                           sn;        /* by id */
-    ngx_queue_t                              queue;     /* in tr->answers */
-    ngx_queue_t                              parts;
-    ngx_http_agentstream_tr_session_t       *session;
-    ngx_http_agentstream_tr_part_t          *last;      /* sent last */
-    ngx_http_agentstream_acp_usage_t         usage;
-    uint32_t                                 cost;      /* a digest */
-    int64_t                                  created;
-    ngx_uint_t                               finish;
-    ngx_uint_t                               nstale;
     unsigned                                 known:1;
     unsigned                                 assistant:1;
     unsigned                                 ours:1;    /* of this turn */
@@ -77,6 +68,15 @@ struct ngx_http_agentstream_tr_message_s {
     unsigned                                 failed:1;
     unsigned                                 resolving:1;
     unsigned                                 removed:1;
+    ngx_uint_t                               nstale;
+    ngx_http_agentstream_tr_session_t       *session;
+    ngx_http_agentstream_tr_part_t          *last;      /* sent last */
+    ngx_queue_t                              queue;     /* in tr->answers */
+    ngx_queue_t                              parts;
+    ngx_http_agentstream_acp_usage_t         usage;
+    uint32_t                                 cost;      /* a digest */
+    int64_t                                  created;
+    ngx_uint_t                               finish;
 };
 
 
@@ -100,16 +100,8 @@ struct ngx_http_agentstream_tr_run_s {
 
 struct ngx_http_agentstream_tr_part_s {
     ngx_str_node_t                           sn;        /* by id */
-    ngx_queue_t                              queue;     /* in its message */
-    ngx_queue_t                              openq;     /* in tr->open */
     ngx_http_agentstream_tr_message_t       *message;
-    ngx_http_agentstream_tr_call_t          *call;      /* of a tool */
-    ngx_http_agentstream_tr_run_t           *runs;      /* newest first */
-    ngx_http_agentstream_json_hash_t         sent;
-    ngx_str_t                                text;      /* of a summary */
     ngx_uint_t                               kind;
-    ngx_uint_t                               number;
-    ngx_uint_t                               mark;      /* see tr->mark */
     u_char                                   half[6];   /* of a pair */
     unsigned                                 nhalf:3;
     unsigned                                 open:1;    /* in tr->open */
@@ -117,6 +109,14 @@ struct ngx_http_agentstream_tr_part_s {
     unsigned                                 gap:1;     /* trust no delta */
     unsigned                                 stale:1;   /* a retry left it */
     unsigned                                 removed:1;
+    ngx_uint_t                               number;
+    ngx_http_agentstream_json_hash_t         sent;
+    ngx_http_agentstream_tr_run_t           *runs;      /* newest first */
+    ngx_queue_t                              queue;     /* in its message */
+    ngx_queue_t                              openq;     /* in tr->open */
+    ngx_http_agentstream_tr_call_t          *call;      /* of a tool */
+    ngx_str_t                                text;      /* of a summary */
+    ngx_uint_t                               mark;      /* see tr->mark */
 };
 
 
@@ -161,21 +161,27 @@ struct ngx_http_agentstream_tr_ask_s {
 
 
 struct ngx_http_agentstream_translate_s {
-    ngx_pool_t                              *pool;
+    /* what every delta needs comes first, in few cache lines */
+    unsigned                                 gap:1;     /* there was one */
+    unsigned                                 aborted:1;
+    unsigned                                 finished:1;
+    unsigned                                 restoring:1;
     ngx_http_agentstream_translate_conf_t    conf;
     ngx_http_agentstream_translate_sink_t   *sink;
     void                                    *ctx;
-
-    ngx_str_t                                turn;
-    int64_t                                  created;   /* our message was */
-    ngx_http_agentstream_translate_state_t   state;
-
     u_char                                  *timestamp;
     ngx_msec_t                               now;
-
-    ngx_http_agentstream_tr_session_t        root;      /* first of the list */
     ngx_http_agentstream_tr_session_t       *session;   /* found last */
     ngx_http_agentstream_tr_part_t          *part;      /* found last */
+    ngx_str_t                                origin;    /* of the packet that
+                                                           is committed next */
+    ngx_http_agentstream_translate_state_t   state;
+    ngx_http_agentstream_tr_session_t        root;      /* first of the list */
+
+    ngx_pool_t                              *pool;
+    ngx_str_t                                turn;
+    int64_t                                  created;   /* our message was */
+
     ngx_http_agentstream_tr_ask_t           *asks;
     ngx_http_agentstream_tr_run_t           *free_runs;
 
@@ -197,8 +203,6 @@ struct ngx_http_agentstream_translate_s {
     ngx_http_agentstream_acp_buf_t           joined;    /* a text */
     ngx_http_agentstream_json_t              json;      /* of the error */
 
-    ngx_str_t                                origin;    /* of the packet that
-                                                           is committed next */
     u_char                                   mark_buf[256];
     ngx_array_t                             *restored;  /* parts by number */
 
@@ -206,10 +210,6 @@ struct ngx_http_agentstream_translate_s {
     ngx_uint_t                               number;    /* of parts, calls */
     ngx_uint_t                               mark;      /* of REST answers */
     ngx_uint_t                               nwaiting;
-    unsigned                                 gap:1;     /* there was one */
-    unsigned                                 aborted:1;
-    unsigned                                 finished:1;
-    unsigned                                 restoring:1;
 };
 
 

@@ -41,64 +41,9 @@ typedef enum {
 
 
 typedef struct {
-    ngx_queue_t                          queue;    /* in the worker's turns */
-    ngx_pool_t                          *pool;
-    ngx_http_agentstream_loc_conf_t     *conf;
-    ngx_http_agentstream_node_t         *node;     /* NULL once finished */
-    ngx_http_agentstream_translate_t    *translate;
-
-    ngx_str_t                            route;
-    ngx_str_t                            session;
-    ngx_str_t                            id;
-    ngx_str_t                            prompt;
-    ngx_str_t                            directory;
-
-    ngx_http_agentstream_turn_phase_e    phase;
-
-    ngx_http_agentstream_call_t         *call;     /* resolve, prompt, abort */
+    /* what every event needs comes first, in few cache lines */
     ngx_http_agentstream_sub_t           sub;
-    ngx_array_t                          sessions; /* of ngx_str_t *: the root
-                                                      and its subagents */
-    ngx_array_t                          routes;   /* ... and their routes */
-    ngx_queue_t                          lookups;
-    ngx_http_agentstream_reconcile_t     reconcile;
-
-    ngx_queue_t                          asks;     /* questions, permissions */
-    ngx_http_agentstream_waiter_t        waiter;   /* for the node's mark */
-    ngx_http_agentstream_call_t         *interrupt;    /* abort in flight, or
-                                                          NULL */
-
-    ngx_queue_t                          held_events;
-    size_t                               held_size;
-
-    ngx_event_t                          timer;
-    ngx_event_t                          wake;
-    uint64_t                             watchers[
-                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
-    ngx_http_agentstream_watch_t        *watch;    /* its readers here */
-
-    /* points in time; 0: not set */
-    ngx_msec_t                           started_at;
-    ngx_msec_t                           heard_at;     /* last event */
-    ngx_msec_t                           beat_at;      /* last heartbeat */
-    ngx_msec_t                           settle_at;
-    ngx_msec_t                           flush_at;
-    ngx_msec_t                           poll_at;
-    ngx_msec_t                           watched_at;   /* asked for clients */
-    ngx_msec_t                           interrupt_at; /* see whether it did */
-    ngx_msec_t                           check_at;     /* look for the prompt */
-    ngx_msec_t                           check_until;
-
-    ngx_msec_t                           poll;         /* current interval */
-    ngx_msec_t                           check;        /* the same, of check_at;
-                                                          0: the prompt's answer
-                                                          is not lost */
-    ngx_uint_t                           tries;
-
-    ngx_uint_t                           code;         /* of an abort's error */
-    const char                          *reason;       /* NULL: code is what
-                                                          OpenCode failed with
-                                                        */
+    ngx_http_agentstream_turn_phase_e    phase;
 
     unsigned                             started:1;    /* "turn_started" is
                                                           out, or must not */
@@ -118,6 +63,63 @@ typedef struct {
     unsigned                             interrupting:1;
     unsigned                             held:1;       /* ends when the abort
                                                           is answered */
+
+    ngx_http_agentstream_translate_t    *translate;
+    ngx_http_agentstream_node_t         *node;     /* NULL once finished */
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            id;
+    ngx_msec_t                           heard_at;     /* last event */
+    ngx_msec_t                           poll_at;      /* 0: not set */
+    ngx_http_agentstream_watch_t        *watch;    /* its readers here */
+    ngx_event_t                          wake;
+    ngx_http_agentstream_waiter_t        waiter;   /* for the node's mark */
+
+    ngx_queue_t                          queue;    /* in the worker's turns */
+    ngx_pool_t                          *pool;
+
+    ngx_str_t                            route;
+    ngx_str_t                            session;
+    ngx_str_t                            prompt;
+    ngx_str_t                            directory;
+
+    ngx_http_agentstream_call_t         *call;     /* resolve, prompt, abort */
+    ngx_array_t                          sessions; /* of ngx_str_t *: the root
+                                                      and its subagents */
+    ngx_array_t                          routes;   /* ... and their routes */
+    ngx_queue_t                          lookups;
+    ngx_http_agentstream_reconcile_t     reconcile;
+
+    ngx_queue_t                          asks;     /* questions, permissions */
+    ngx_http_agentstream_call_t         *interrupt;    /* abort in flight, or
+                                                          NULL */
+
+    ngx_queue_t                          held_events;
+    size_t                               held_size;
+
+    ngx_event_t                          timer;
+    uint64_t                             watchers[
+                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+
+    /* more points in time; 0: not set */
+    ngx_msec_t                           started_at;
+    ngx_msec_t                           beat_at;      /* last heartbeat */
+    ngx_msec_t                           settle_at;
+    ngx_msec_t                           flush_at;
+    ngx_msec_t                           watched_at;   /* asked for clients */
+    ngx_msec_t                           interrupt_at; /* see whether it did */
+    ngx_msec_t                           check_at;     /* look for the prompt */
+    ngx_msec_t                           check_until;
+
+    ngx_msec_t                           poll;         /* current interval */
+    ngx_msec_t                           check;        /* the same, of check_at;
+                                                          0: the prompt's answer
+                                                          is not lost */
+    ngx_uint_t                           tries;
+
+    ngx_uint_t                           code;         /* of an abort's error */
+    const char                          *reason;       /* NULL: code is what
+                                                          OpenCode failed with
+                                                        */
 } ngx_http_agentstream_turn_t;
 
 

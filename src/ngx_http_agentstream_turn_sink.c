@@ -121,20 +121,12 @@ ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
-    ngx_str_t                     *name, **element;
+    ngx_str_t                    **element;
     ngx_http_agentstream_route_t  *route, **routes;
 
-    name = ngx_palloc(turn->pool, sizeof(ngx_str_t));
     route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
 
-    if (name == NULL || route == NULL) {
-        return NGX_ERROR;
-    }
-
-    name->len = session->len;
-    name->data = ngx_pstrdup(turn->pool, session);
-
-    if (name->data == NULL) {
+    if (route == NULL) {
         return NGX_ERROR;
     }
 
@@ -151,11 +143,11 @@ ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
         return NGX_ERROR;
     }
 
-    *element = name;
+    *element = session;
     *routes = route;
 
     if (turn->sub.hub) {
-        ngx_http_agentstream_hub_route(&turn->sub, route, name);
+        ngx_http_agentstream_hub_route(&turn->sub, route, session);
     }
 
     return NGX_OK;

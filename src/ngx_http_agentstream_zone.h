@@ -93,12 +93,23 @@ typedef struct {
     uint64_t                             number;   /* ascends from turn to
                                                       turn */
 
-    u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
-    uint32_t                             id_len;
+    /* what every packet needs, in few cache lines */
     uint32_t                             state;
     uint32_t                             status;   /* HTTP status of a turn that
                                                       failed before it started,
                                                       or 0 */
+    ngx_uint_t                           interrupted;  /* a client wants it
+                                                          ended; set by any
+                                                          worker, never taken
+                                                          back */
+    ngx_http_agentstream_journal_t       journal;
+
+    /* slots of workers whose readers want to be woken */
+    uint64_t                             watchers[
+                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+
+    u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    uint32_t                             id_len;
     uint32_t                             packets;  /* settings of the location
                                                       that started it, also */
     uint32_t                             tool_kinds;   /* for a successor */
@@ -115,19 +126,9 @@ typedef struct {
 
     ngx_uint_t                           prompted;     /* the prompt may be
                                                           with OpenCode */
-    ngx_uint_t                           interrupted;  /* a client wants it
-                                                          ended; set by any
-                                                          worker, never taken
-                                                          back */
     ngx_http_agentstream_ask_t          *asks;         /* oldest first */
     ngx_str_t                            directory;    /* empty: not known
                                                           yet */
-
-    ngx_http_agentstream_journal_t       journal;
-
-    /* slots of workers whose readers want to be woken */
-    uint64_t                             watchers[
-                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
 
     /* the terminal packet always has room, also when the zone is full */
     u_char                               tail[NGX_HTTP_AGENTSTREAM_TAIL_SIZE];
