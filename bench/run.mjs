@@ -20,7 +20,8 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { ROOT, Server, WORK, allowedCpus, compile, cpuOf, fail, get, memoryOf,
-    nginx, parseOptions, post, runClient, setNice, sleep } from './common.mjs';
+    nginx, parseOptions, post, runClient, setNice, setRealtime, sleep }
+    from './common.mjs';
 
 const options = parseOptions(process.argv.slice(2), { quick: false, docs: false,
     merge: false, reps: 0, nice: 0, cells: /./,
@@ -490,7 +491,8 @@ function machine() {
              cpu: os.cpus()[0].model.trim(), cores: os.cpus().length,
              kernel: os.release().replace(/-.*/, ''), nginx: version,
              node: process.versions.node, reps: options.reps,
-             load: os.loadavg()[0].toFixed(1) };
+             load: os.loadavg()[0].toFixed(1),
+             harness: options.realtime ? ', fake and client in real time' : '' };
 }
 
 
@@ -502,7 +504,7 @@ function writeDocs(result) {
 
 Measured on ${m.date}: ${m.cpu}, ${m.cores} cores, Linux ${m.kernel}, nginx
 ${m.nginx}, Node ${m.node}; medians of ${m.reps} interleaved repetitions; load
-average ${m.load}.
+average ${m.load}${m.harness}.
 
 ${markdown(bar(result.cells))}
 
@@ -521,6 +523,7 @@ ${markdown(table(result.cells))}
 
 function prepare() {
     setNice(options.nice);
+    options.realtime = setRealtime();
     compile();
 
     fs.rmSync(path.join(WORK, 'peers'), { recursive: true, force: true });
