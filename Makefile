@@ -155,7 +155,7 @@ WHOLE_CC_OPT := -g -O1 -fno-omit-frame-pointer -DNGX_DEBUG_PALLOC=1
 ALLOC_CC_OPT := $(WHOLE_CC_OPT) -fsanitize=address
 INJECT := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc \
 	posix_memalign socketpair ngx_get_connection ngx_slab_alloc_locked \
-	ngx_shmtx_unlock)
+	ngx_slab_free_locked ngx_shmtx_unlock)
 
 # whole(directory, cc options)
 define whole
@@ -292,10 +292,12 @@ $(BUILD)/asan/nginx-asan: Makefile | $(BUILD)/asan/nginx.settings
 	    $(CC) -print-file-name=libasan.so) $(shell \
 	    $(CC) -print-file-name=libubsan.so))
 
+# Not by prove: what it shows of a long test comes late.
 .PHONY: test-alloc
 test-alloc: export AGENTSTREAM_SCENARIOS ?= all
+test-alloc: export AGENTSTREAM_PARTS ?= 6
 test-alloc: deps-test alloc ## run turns with each allocation failing once
-	@prove -v -I t/lib t/alloc_failures.t
+	@perl -I t/lib t/alloc_failures.t
 
 .PHONY: alloc
 alloc: $(BUILD)/alloc/nginx-alloc

@@ -22,6 +22,18 @@
 
 
 #define INJECT_FRAMES  48
+#define INJECT_BLOCKS  4096
+#define INJECT_WHERE   12
+
+
+/* a block of the zone */
+
+typedef struct {
+    uint64_t      p;
+    uint64_t      mark;
+    uint64_t      nframes;
+    uint64_t      frames[INJECT_WHERE];
+} inject_block_t;
 
 
 typedef struct {
@@ -30,9 +42,14 @@ typedef struct {
     uint64_t      burst;      /* and how many in a row */
     uint64_t      count;      /* those asked for since it was armed */
     uint64_t      failed;
-    uint64_t      free;       /* pages of the zone, before the last slab */
     uint64_t      nframes;
+    uint64_t      mark;       /* what the blocks of the zone are for */
+    uint64_t      nblocks;    /* those the module holds */
+    uint64_t      end;        /* of the used part of the table */
     uint64_t      frames[INJECT_FRAMES];
+
+    /* guarded by the zone's lock */
+    inject_block_t  blocks[INJECT_BLOCKS];
 } inject_t;
 
 
@@ -42,6 +59,7 @@ void *__real_realloc(void *p, size_t size);
 int __real_posix_memalign(void **p, size_t alignment, size_t size);
 int __real_socketpair(int domain, int type, int protocol, int fd[2]);
 void *__real_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
+void __real_ngx_slab_free_locked(ngx_slab_pool_t *pool, void *p);
 void __real_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
 ngx_connection_t *__real_ngx_get_connection(ngx_socket_t s, ngx_log_t *log);
 
@@ -51,11 +69,13 @@ void *__wrap_realloc(void *p, size_t size);
 int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
 int __wrap_socketpair(int domain, int type, int protocol, int fd[2]);
 void *__wrap_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
+void __wrap_ngx_slab_free_locked(ngx_slab_pool_t *pool, void *p);
 void __wrap_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
 ngx_connection_t *__wrap_ngx_get_connection(ngx_socket_t s, ngx_log_t *log);
 
 static void inject_init(void) __attribute__((constructor));
 static int inject_fails(void);
+static inject_block_t *inject_find(void *p);
 
 
 static inject_t  *inject;
@@ -190,19 +210,82 @@ __wrap_ngx_get_connection(ngx_socket_t s, ngx_log_t *log)
 }
 
 
+static inject_block_t *
+inject_find(void *p)
+{
+    uint64_t  i;
+
+    for (i = 0; i < inject->end; i++) {
+        if (inject->blocks[i].p == (uintptr_t) p) {
+            return &inject->blocks[i];
+        }
+    }
+
+    return NULL;
+}
+
+
 void *
 __wrap_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size)
 {
-    if (inject) {
-        inject->free = pool->pfree;
-    }
+    int              i, n;
+    void            *p, *frames[INJECT_WHERE];
+    inject_block_t  *block;
 
     if (inject_full || inject_fails()) {
         inject_full = 1;
         return NULL;
     }
 
-    return __real_ngx_slab_alloc_locked(pool, size);
+    p = __real_ngx_slab_alloc_locked(pool, size);
+
+    if (inject == NULL || p == NULL) {
+        return p;
+    }
+
+    inject->nblocks++;
+
+    block = inject_find(NULL);
+
+    if (block == NULL) {
+
+        if (inject->end == INJECT_BLOCKS) {
+            return p;
+        }
+
+        block = &inject->blocks[inject->end++];
+    }
+
+    n = backtrace(frames, INJECT_WHERE);
+
+    for (i = 0; i < n; i++) {
+        block->frames[i] = (uintptr_t) frames[i];
+    }
+
+    block->nframes = n;
+    block->mark = inject->mark;
+    block->p = (uintptr_t) p;
+
+    return p;
+}
+
+
+void
+__wrap_ngx_slab_free_locked(ngx_slab_pool_t *pool, void *p)
+{
+    inject_block_t  *block;
+
+    if (inject) {
+        inject->nblocks--;
+
+        block = inject_find(p);
+
+        if (block) {
+            block->p = 0;
+        }
+    }
+
+    __real_ngx_slab_free_locked(pool, p);
 }
 
 

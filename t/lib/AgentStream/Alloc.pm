@@ -7,9 +7,10 @@ package AgentStream::Alloc;
 use strict;
 use warnings;
 
+use IO::Select;
 use JSON::PP;
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(sleep time);
 
 my ($build, $nginx);
 
@@ -33,9 +34,12 @@ use AgentStream;
 our @ISA = qw(AgentStream);
 
 # struct inject_t of t/alloc/inject.c
-my @FIELDS = qw(armed fail burst count failed free nframes);
+my @FIELDS = qw(armed fail burst count failed nframes mark nblocks end);
 my $FRAMES = 48;
-my $SIZE = 8 * (@FIELDS + $FRAMES);
+my $WHERE = 12;
+my $TABLE = 8 * (@FIELDS + $FRAMES);
+my $BLOCK = 8 * (3 + $WHERE);
+my $SIZE = $TABLE + 4096 * $BLOCK;
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 my %place;
@@ -49,13 +53,79 @@ sub new {
     syswrite $fh, "\0" x $SIZE;
     local $ENV{AGENTSTREAM_ALLOC} = $file;
 
-    my $self = $class->SUPER::new(%args, control => $fh,
+    my $self = $class->SUPER::new(%args, control => $fh, marks => ['before'],
         expected => qr/\[emerg\].* (malloc|posix_memalign)\(.*\) failed/);
 
     unlink $file;
     $self->{pids} = [$self->workers()];
 
+    # not yet closed is the connection of who looked whether it listens
+
+    for (1 .. 10) {
+        my $fds = $self->descriptors();
+
+        $self->{fds} = $fds if $fds < ($self->{fds} // $fds + 1);
+        sleep(0.02);
+    }
+
     return $self;
+}
+
+
+# Runs the test so many times at once, each with every so many-th allocation:
+# most of the time is spent waiting for the module's clocks.
+
+sub spread {
+    my ($class, $parts, @names) = @_;
+    my (%part, %results);
+    my $select = IO::Select->new();
+
+    $SIG{ALRM} = sub { die "the whole test took too long\n" };
+    alarm(scaled(240 * @names));
+
+    for my $n (1 .. $parts) {
+        pipe(my $reader, my $writer) or die "pipe: $!\n";
+
+        $part{fileno $reader} = { n => $n, text => '', fh => $reader,
+            process => AgentStream::Process->start(out => $writer,
+                command => [$^X, $0], env => { PERL5LIB => join(':', @INC),
+                    AGENTSTREAM_PART => "$n $parts",
+                    AGENTSTREAM_SCENARIOS => "@names" }) };
+        $select->add($reader);
+    }
+
+    while (my @ready = $select->can_read()) {
+        for my $fh (@ready) {
+            my $part = $part{fileno $fh};
+            my $n = sysread $fh, $part->{text}, 65536, length $part->{text};
+
+            while ($part->{text} =~ s/^(.*)\n//) {
+                my $line = $1;
+
+                if ($line =~ /^# result (.*)/) {
+                    my $result = $json->decode($1);
+                    my $all = $results{ $result->{name} } //= [];
+
+                    push @$all, $result;
+                    report(@$all) if @$all == $parts;
+
+                } elsif ($line =~ /^#(.*)/) {
+                    note("$part->{n}:$1");
+
+                } elsif ($line !~ /^(ok |1\.\.)/) {
+                    diag("$part->{n}: $line");
+                }
+            }
+
+            next if $n;
+
+            $select->remove($fh);
+            wait_for(sub { $part->{process}->exited() });
+            is($part->{process}{status}, 0, "part $part->{n} of $parts");
+        }
+    }
+
+    done_testing();
 }
 
 
@@ -66,18 +136,24 @@ sub new {
 sub scenario {
     my ($self, $name, $code) = @_;
     my @at = split ' ', $ENV{AGENTSTREAM_AT} // '';
-    my ($n, $beyond, $slowest, $since) = (@at ? $at[0] - 1 : 0, 0, 0, time());
+    my ($n, $step) = split ' ', $ENV{AGENTSTREAM_PART} // '1 1';
+    my ($beyond, $slowest, $failed, $since) = (0, 0, 0, time());
     my (%outcome, @problems);
 
-    my $total = $self->once($code, 0, \@problems)->{count};
-
-    ok(!@problems, "$name: nothing fails") or diag(@problems);
+    $self->mark("$name with nothing failing");
+    my $total = $self->once($code, 0, \my @found)->{count};
+    push @problems, "$name with nothing failing\n", map { "    $_\n" } @found
+        if @found;
 
     # how many there are depends on what arrives together
 
-    while ($beyond < 3 && $n < $total + 100 && !(@at && $n >= $at[-1])) {
+    for ($n = $at[0] // $n; $beyond < 3 && $n < $total + 100; $n += $step) {
+        last if @at && $n > $at[-1];
+
         my $start = time();
-        my $state = $self->once($code, ++$n, \my @found);
+
+        $self->mark("$n in $name");
+        my $state = $self->once($code, $n, \my @found);
         my $took = time() - $start;
 
         if (!$state->{failed}) {
@@ -86,6 +162,7 @@ sub scenario {
         }
 
         $beyond = 0;
+        $failed++;
         $slowest = $took if $took > $slowest;
         $outcome{$_}++ for @{ $state->{outcome} };
 
@@ -101,10 +178,38 @@ sub scenario {
         last if @problems > 60 || grep { /died/ } @found;
     }
 
-    ok(!@problems, "$name: $n allocations fail, one by one")
+    my %result = (name => $name, total => $total, failed => $failed,
+        took => time() - $since, slowest => $slowest, outcome => \%outcome,
+        problems => \@problems);
+
+    return report(\%result) unless $ENV{AGENTSTREAM_PART};
+
+    note('result ' . $json->encode(\%result));
+    ok(!@problems, $name);
+}
+
+
+# one scenario, of all who took part in it
+
+sub report {
+    my @results = @_;
+    my ($name, $failed, %outcome) = ($results[0]{name}, 0);
+    my @problems = map { @{ $_->{problems} } } @results;
+
+    for my $result (@results) {
+        $failed += $result->{failed};
+        $outcome{$_} += $result->{outcome}{$_} for keys %{ $result->{outcome} };
+    }
+
+    my ($took, $slowest) = map {
+        my $field = $_;
+        (sort { $b <=> $a } map { $_->{$field} } @results)[0];
+    } qw(took slowest);
+
+    ok($failed && !@problems, "$name: $failed allocations fail, one by one")
         or diag(@problems);
     note(sprintf '%s: %d allocations, %.0f s, the slowest %.2f s; %s', $name,
-         $total, time() - $since, $slowest,
+         $results[0]{total}, $took, $slowest,
          join ', ', map { "$_: $outcome{$_}" } sort keys %outcome);
 }
 
@@ -147,14 +252,17 @@ sub once {
 }
 
 
-# kind: turn, all its packets; rest, some of them; json; list and stream, of
-# packets of a history
+# kind: turn, all its packets; rest, some of them; follow, a stream that stays
+# open; json; list and stream, of packets of a history
 
 sub outcome {
     my ($self, $s, $c, $kind, $problems) = @_;
     my $status = $c->status();
 
     return 'closed' unless defined $status;
+
+    return 'good' if $kind eq 'follow'
+        && grep { /^(prompt_response|error)$/ } types($c->packets());
 
     if (!$c->ended()) {
         push @$problems, "$kind: not ended in time";
@@ -265,8 +373,8 @@ sub stream_problems {
 sub arm {
     my ($self, $fail, $burst) = @_;
 
-    $self->put(pack 'Q7', 0, $fail, $burst || 1, 0, 0, 0, 0);
-    $self->put(pack 'Q', 1);
+    $self->put(0, 0, $fail, $burst || 1, 0, 0, 0);
+    $self->put(0, 1);
 }
 
 
@@ -274,14 +382,11 @@ sub arm {
 
 sub disarm {
     my ($self) = @_;
-    my ($bytes, %state);
+    my %state;
 
-    $self->put(pack 'Q', 0);
+    $self->put(0, 0);
 
-    sysseek $self->{control}, 0, 0;
-    sysread $self->{control}, $bytes, $SIZE;
-
-    my @values = unpack 'Q*', $bytes;
+    my @values = $self->get(0, $TABLE);
 
     @state{@FIELDS} = splice @values, 0, @FIELDS;
     $state{frames} = [@values[0 .. $state{nframes} - 1]];
@@ -291,10 +396,90 @@ sub disarm {
 
 
 sub put {
-    my ($self, $bytes) = @_;
+    my ($self, $offset, @values) = @_;
 
-    sysseek $self->{control}, 0, 0;
-    syswrite $self->{control}, $bytes;
+    sysseek $self->{control}, $offset, 0;
+    syswrite $self->{control}, pack 'Q*', @values;
+}
+
+
+sub get {
+    my ($self, $offset, $size) = @_;
+
+    sysseek $self->{control}, $offset, 0;
+    sysread $self->{control}, (my $bytes), $size;
+
+    return unpack 'Q*', $bytes;
+}
+
+
+# what the blocks that the module takes of the zone from now on are for
+
+sub mark {
+    my ($self, $what) = @_;
+
+    push @{ $self->{marks} }, $what;
+    $self->put(8 * 6, $#{ $self->{marks} });
+}
+
+
+# -> those that are for something else: what for, and who took them
+
+sub blocks {
+    my ($self) = @_;
+    my ($mark, $count, $end) = $self->get(8 * 6, 24);
+    my (@blocks, $n);
+
+    for my $i (0 .. $end - 1) {
+        my ($p, $of, $nframes, @frames) =
+            $self->get($TABLE + $i * $BLOCK, $BLOCK);
+
+        next unless $p;
+
+        $n++;
+        push @blocks, "$self->{marks}[$of], " . $self->place(
+            { frames => [@frames[0 .. $nframes - 1]] }) if $of != $mark;
+    }
+
+    push @blocks, "$count blocks, $n of them known" if $count != ($n // 0);
+
+    return @blocks;
+}
+
+
+sub descriptors {
+    my ($self) = @_;
+
+    return scalar(() = glob "/proc/$self->{pids}[0]/fd/*");
+}
+
+
+# At the end all is as before.  A turn that ends makes the zone forget those
+# that were kept long enough; that one alone is left of them.
+
+sub finish {
+    my ($self) = @_;
+    my (@blocks, $fds);
+
+    if ("@{ $self->{pids} }" eq join ' ', $self->workers()) {
+        $self->mark('the last turn');
+        sleep(2);
+
+        ok(wait_for(sub {
+            $self->turn($self->session(), 'text:1:8:0');
+            return !(@blocks = $self->blocks());
+        }, 10), 'the zone is as before')
+            or diag(map { "$_\n" } @blocks);
+
+        $self->control('close', {});
+
+        ok(wait_for(sub {
+            ($fds = $self->descriptors()) <= $self->{fds}
+        }, 10), 'no leaked descriptor')
+            or diag("$fds, $self->{fds} before");
+    }
+
+    $self->SUPER::finish();
 }
 
 
