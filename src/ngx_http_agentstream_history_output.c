@@ -209,19 +209,19 @@ ngx_http_agentstream_history_room(ngx_http_agentstream_history_t *h,
 
     size = ngx_max(size, NGX_HTTP_AGENTSTREAM_HISTORY_BUF);
 
-    p = ngx_alloc(size, h->request->connection->log);
+    p = ngx_http_agentstream_output_alloc(size);
     if (p == NULL) {
         return NULL;
     }
 
     if (b && b->last == b->start) {
         /* nothing came to fit in: an empty one must not be sent */
-        ngx_free(b->start);
+        ngx_http_agentstream_output_free(b->start);
 
     } else {
         cl = ngx_chain_get_free_buf(h->request->pool, &h->free);
         if (cl == NULL) {
-            ngx_free(p);
+            ngx_http_agentstream_output_free(p);
             return NULL;
         }
 
@@ -330,7 +330,7 @@ ngx_http_agentstream_history_destroy_output(
     ngx_chain_t  *cl;
 
     for (cl = h->filling; cl; cl = cl->next) {
-        ngx_free(cl->buf->start);
+        ngx_http_agentstream_output_free(cl->buf->start);
     }
 
     h->filling = NULL;
