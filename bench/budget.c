@@ -331,8 +331,8 @@ static void
 run(budget_t *b, const char *what, void (*budget)(budget_t *, ngx_str_t *),
     const char **names)
 {
-    ngx_uint_t  i;
     ngx_str_t   capture;
+    ngx_uint_t  i;
 
     b->events = 0;
     b->packets = 0;

@@ -128,8 +128,8 @@ client_find(client_t *cl, const char *text)
 static void
 client_chunk(client_t *cl, uint64_t now)
 {
-    char         want[24];
     int          i;
+    char         want[24];
     uint64_t     sent;
     const char  *p, *end;
 
@@ -508,11 +508,11 @@ timer_handler(CURLM *m, long ms, void *ctx)
 static void
 loop_once(long wait)
 {
-    int                 i, n, running, left;
-    long                due;
-    CURLMsg            *msg;
-    client_t           *cl;
-    struct epoll_event  list[256];
+    int                  i, n, running, left;
+    long                 due;
+    CURLMsg             *msg;
+    client_t            *cl;
+    struct epoll_event   list[256];
 
     if (timer >= 0) {
         due = timer - (long) ((now_us() - timer_set) / 1000);
@@ -601,9 +601,9 @@ report(uint64_t took)
 static void
 options(int argc, char **argv)
 {
-    int     i;
-    char   *value;
-    size_t  n;
+    int      i;
+    char    *value;
+    size_t   n;
 
     static struct { const char *name; long *value; }  numbers[] = {
         { "clients", &clients }, { "turns", &turns }, { "deltas", &deltas },

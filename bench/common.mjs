@@ -101,25 +101,27 @@ export function compile() {
     }
 
     for (const [name, libs] of [['opencode', []], ['client', ['-lcurl']]]) {
-        const source = path.join(ROOT, 'bench', `${name}.c`);
         const program = path.join(WORK, name);
+        const files = fs.readdirSync(path.join(ROOT, 'bench'))
+            .filter((file) => file.startsWith(name) && /\.[ch]$/.test(file))
+            .map((file) => path.join(ROOT, 'bench', file));
 
-        if (fs.existsSync(program) && fs.statSync(program).mtimeMs
-            > fs.statSync(source).mtimeMs)
+        if (fs.existsSync(program) && files.every((file) =>
+            fs.statSync(program).mtimeMs > fs.statSync(file).mtimeMs))
         {
             continue;
         }
 
         try {
             execFileSync('cc', ['-O2', '-g', '-Wall', '-Wextra', '-o', program,
-                source, ...libs], { stdio: ['ignore', 'ignore', 'pipe'] });
+                ...files.filter((file) => file.endsWith('.c')), ...libs], { stdio: ['ignore', 'ignore', 'pipe'] });
         } catch (e) {
             if (/curl\.h/.test(e.stderr)) {
                 fail('no libcurl headers: try '
                      + '"apt-get install libcurl4-openssl-dev"');
             }
 
-            fail(`cannot compile ${name}.c\n${e.stderr}`);
+            fail(`cannot compile ${name}\n${e.stderr}`);
         }
     }
 }

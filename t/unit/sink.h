@@ -5,7 +5,7 @@
 
 
 /*
- * A translator with a sink in memory, for translate.c and translate_rules.c:
+ * A translator with a sink in memory, for the tests of the translator:
  * each packet is checked to be one line of valid JSON that fits what was
  * reserved for it, and is kept without its timestamp.
  */
