@@ -32,7 +32,7 @@ static ngx_int_t ngx_http_agentstream_reconcile_asks(
     ngx_http_agentstream_reconcile_t *rec, ngx_uint_t permission);
 static void ngx_http_agentstream_reconcile_asks_done(void *data,
     ngx_http_agentstream_call_t *call);
-static ngx_int_t ngx_http_agentstream_reconcile_ask(
+static ngx_uint_t ngx_http_agentstream_reconcile_ask(
     ngx_http_agentstream_reconcile_t *rec, ngx_str_t *body);
 
 
@@ -227,10 +227,13 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
         rec->full = 0;
     }
 
-    if (status == NGX_HTTP_OK && rec->busy
-        && ngx_http_agentstream_reconcile_asks(rec, 0) == NGX_OK)
-    {
-        return;
+    if (status == NGX_HTTP_OK && rec->busy) {
+
+        if (ngx_http_agentstream_reconcile_asks(rec, 0) == NGX_OK) {
+            return;
+        }
+
+        status = NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     rec->handler(rec->data, status, rec->busy);
@@ -265,8 +268,6 @@ ngx_http_agentstream_reconcile_asks(ngx_http_agentstream_reconcile_t *rec,
 }
 
 
-/* without these lists the turn can still be followed */
-
 static void
 ngx_http_agentstream_reconcile_asks_done(void *data,
     ngx_http_agentstream_call_t *call)
@@ -276,44 +277,54 @@ ngx_http_agentstream_reconcile_asks_done(void *data,
     ngx_uint_t  status;
 
     rec->call = NULL;
-    status = NGX_HTTP_OK;
+    status = call->status;
 
-    if (call->status == NGX_HTTP_OK
-        && ngx_http_agentstream_reconcile_ask(rec, &call->body) != NGX_OK)
-    {
-        status = NGX_HTTP_INSUFFICIENT_STORAGE;
+    if (status == NGX_HTTP_OK) {
+        status = ngx_http_agentstream_reconcile_ask(rec, &call->body);
+
+    } else if (status == NGX_HTTP_NOT_FOUND) {
+        /* an OpenCode that has no such list asks nothing */
+        status = NGX_HTTP_OK;
     }
 
-    if (status == NGX_HTTP_OK && rec->permission == 0
-        && ngx_http_agentstream_reconcile_asks(rec, 1) == NGX_OK)
-    {
-        return;
+    /* what nobody is told of nobody answers: without the list it is tried
+       again */
+
+    if (status == NGX_HTTP_OK && rec->permission == 0) {
+
+        if (ngx_http_agentstream_reconcile_asks(rec, 1) == NGX_OK) {
+            return;
+        }
+
+        status = NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     rec->handler(rec->data, status, rec->busy);
 }
 
 
-static ngx_int_t
+static ngx_uint_t
 ngx_http_agentstream_reconcile_ask(ngx_http_agentstream_reconcile_t *rec,
     ngx_str_t *body)
 {
-    ngx_int_t                    rc;
+    ngx_uint_t                   status;
     ngx_http_agentstream_json_t  json;
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 
-    rc = NGX_OK;
+    status = NGX_HTTP_BAD_GATEWAY;
 
     if (ngx_http_agentstream_json_parse(&json, body->data, body->len) == NGX_OK
         && ngx_http_agentstream_json_type(&json, 0)
            == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
-        rc = ngx_http_agentstream_translate_asks(rec->translate, &json, 0,
-                                                 rec->permission);
+        status = (ngx_http_agentstream_translate_asks(rec->translate, &json, 0,
+                                                      rec->permission)
+                  == NGX_OK)
+                 ? NGX_HTTP_OK : NGX_HTTP_INSUFFICIENT_STORAGE;
     }
 
     ngx_http_agentstream_json_destroy(&json);
 
-    return rc;
+    return status;
 }

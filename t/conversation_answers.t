@@ -5,7 +5,7 @@
 # at once, answered from every worker; who may answer what, to the byte.
 #
 # Broken by: a list of what waits that other workers do not see, or that is not
-# asked for after a gap; an answer that dies with its client; an answer passed
+# asked for after a gap, or not again when it failed; an answer that dies with its client; an answer passed
 # on for another session's turn; an answer that is not as the client gave it.
 
 use FindBin;
@@ -34,7 +34,10 @@ workers();
 leaves();
 fails();
 by_itself();
-gap();
+gap('asked meanwhile');
+gap('the list fails', { url => '^/question', status => 500, times => 1 });
+gap('the list is none', { url => '^/permission', status => 200, times => 1,
+                          body => '<html>' });
 missed();
 
 $t->done();
@@ -172,6 +175,7 @@ sub by_itself {
 # nobody was told, so OpenCode is asked
 
 sub gap {
+    my ($name, @rules) = @_;
     my $s = $t->session();
     my $c = $t->send_message($s, 'text:3000:8:10');
 
@@ -185,7 +189,7 @@ sub gap {
     my $p = ask($s, 'permission');
     ask($t->session(), 'question');
 
-    $t->control('config', { rules => [] });
+    $t->control('config', { rules => \@rules });
     $t->wait([$c], timeout => 10, until => sub {
         grep { $_ eq 'request_permission' } types($_[0]->packets()) });
 
@@ -193,11 +197,13 @@ sub gap {
                 map { packet_json($_) } $c->packets();
 
     is(join(' ', map { $_->{questionId} // $_->{permissionId} } @found),
-       "$q $p", 'what was asked meanwhile');
-    is(answer($s, $q, [['A']])->status(), 200, 'can be answered');
+       "$q $p", "$name: what was asked is heard");
+    is(answer($s, $q, [['A']])->status(), 200, "$name: can be answered");
     is($t->request('POST', "/sessions/$s/permissions/$p/reply",
-                   body => { reply => 'once' })->status(), 200, 'all of it');
+                   body => { reply => 'once' })->status(), 200,
+       "$name: all of it");
     end($s, $c);
+    $t->control('config', { rules => [] });
 }
 
 
