@@ -139,6 +139,16 @@ ngx_int_t ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
 ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *session, ngx_str_t *directory);
 
+/* whether a session is busy, from what GET session/status answers;
+   NGX_DECLINED: it is not, NGX_ERROR: it is no such answer */
+ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
+    ngx_str_t *session);
+
+/* the user message that the last one of a list of messages belongs to;
+   NGX_DECLINED: there is none */
+ngx_int_t ngx_http_agentstream_opencode_turn(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *turn);
+
 
 /* ids */
 

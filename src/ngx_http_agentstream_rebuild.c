@@ -53,8 +53,19 @@ typedef struct {
 
 static ngx_int_t ngx_http_agentstream_rebuild_prepare(
     ngx_http_agentstream_rebuild_t *rb);
+static ngx_int_t ngx_http_agentstream_rebuild_translator(
+    ngx_http_agentstream_rebuild_t *rb);
 static void ngx_http_agentstream_rebuild_cleanup(void *data);
 static void ngx_http_agentstream_rebuild_session_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_rebuild_unreachable(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status);
+static void ngx_http_agentstream_rebuild_ask(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t request,
+    ngx_http_agentstream_call_done_pt handler);
+static void ngx_http_agentstream_rebuild_status_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_rebuild_last_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_rebuild_timer_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_rebuild_read(
@@ -152,14 +163,11 @@ ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
 static ngx_int_t
 ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
 {
-    ngx_str_t                              **root;
-    ngx_pool_t                              *pool;
-    ngx_http_agentstream_loc_conf_t         *conf;
-    ngx_http_agentstream_translate_conf_t    tcf;
+    ngx_str_t  **root;
 
-    pool = rb->request->pool;
-
-    if (ngx_array_init(&rb->sessions, pool, 4, sizeof(ngx_str_t *)) != NGX_OK)
+    if (ngx_array_init(&rb->sessions, rb->request->pool, 4,
+                       sizeof(ngx_str_t *))
+        != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -171,6 +179,23 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
 
     *root = &rb->args.session;
 
+    rb->reconcile.conf = rb->args.conf;
+    rb->reconcile.route = &rb->args.route;
+    rb->reconcile.directory = &rb->directory;
+    rb->reconcile.sessions = &rb->sessions;
+    rb->reconcile.handler = ngx_http_agentstream_rebuild_reconciled;
+    rb->reconcile.data = rb;
+
+    return ngx_http_agentstream_rebuild_translator(rb);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
+{
+    ngx_http_agentstream_loc_conf_t        *conf;
+    ngx_http_agentstream_translate_conf_t   tcf;
+
     ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
 
     conf = rb->args.conf;
@@ -178,7 +203,12 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
 
-    rb->translate = ngx_http_agentstream_translate_create(pool, &tcf,
+    if (rb->translate) {
+        ngx_http_agentstream_translate_destroy(rb->translate);
+    }
+
+    rb->translate = ngx_http_agentstream_translate_create(rb->request->pool,
+                                          &tcf,
                                           &ngx_http_agentstream_rebuild_sink,
                                           rb, &rb->args.session,
                                           &rb->args.turn);
@@ -189,13 +219,7 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
     /* no event is heard */
     ngx_http_agentstream_translate_gap(rb->translate);
 
-    rb->reconcile.conf = rb->args.conf;
-    rb->reconcile.route = &rb->args.route;
-    rb->reconcile.directory = &rb->directory;
-    rb->reconcile.sessions = &rb->sessions;
     rb->reconcile.translate = rb->translate;
-    rb->reconcile.handler = ngx_http_agentstream_rebuild_reconciled;
-    rb->reconcile.data = rb;
 
     return NGX_OK;
 }
@@ -238,24 +262,8 @@ ngx_http_agentstream_rebuild_session_done(void *data,
 
     ngx_http_set_log_request(rb->request->connection->log, rb->request);
 
-    switch (call->status) {
-
-    case NGX_HTTP_OK:
-        break;
-
-    case NGX_HTTP_NOT_FOUND:
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_NOT_FOUND,
-                                          "Session not found");
-        return;
-
-    case NGX_HTTP_GATEWAY_TIME_OUT:
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_GATEWAY_TIME_OUT,
-                                          "OpenCode does not answer in time");
-        return;
-
-    default:
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
-                                          "OpenCode cannot be reached");
+    if (call->status != NGX_HTTP_OK) {
+        ngx_http_agentstream_rebuild_unreachable(rb, call->status);
         return;
     }
 
@@ -269,7 +277,148 @@ ngx_http_agentstream_rebuild_session_done(void *data,
     }
 
     if (rb->args.turn.len == 0) {
+        ngx_http_agentstream_rebuild_ask(rb, NGX_HTTP_AGENTSTREAM_GET_STATUS,
+                                     ngx_http_agentstream_rebuild_status_done);
+        return;
+    }
+
+    rb->reset = 1;
+
+    ngx_http_agentstream_rebuild_read(rb);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_unreachable(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t status)
+{
+    switch (status) {
+
+    case NGX_HTTP_NOT_FOUND:
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_NOT_FOUND,
+                                          "Session not found");
+        break;
+
+    case NGX_HTTP_GATEWAY_TIME_OUT:
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_GATEWAY_TIME_OUT,
+                                          "OpenCode does not answer in time");
+        break;
+
+    default:
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+                                          "OpenCode cannot be reached");
+    }
+}
+
+
+/*
+ * Contract 1: without a cursor, the running turn.  OpenCode works on one that
+ * is not kept here after a restart of nginx, or when somebody else started it.
+ */
+
+static void
+ngx_http_agentstream_rebuild_ask(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t request, ngx_http_agentstream_call_done_pt handler)
+{
+    ngx_uint_t  messages;
+
+    messages = (request == NGX_HTTP_AGENTSTREAM_GET_MESSAGES);
+
+    rb->call = ngx_http_agentstream_call_create(rb->args.conf, &rb->args.route,
+                                        request,
+                                        messages ? &rb->args.session : NULL,
+                                        NULL, &rb->directory);
+    if (rb->call == NULL) {
+        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        return;
+    }
+
+    /* every message tells which turn it is of */
+
+    if (messages
+        && ngx_http_agentstream_opencode_limit(rb->call->pool,
+                                               &rb->call->address, 1)
+           != NGX_OK)
+    {
+        ngx_http_agentstream_call_destroy(rb->call);
+        rb->call = NULL;
+
+        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        return;
+    }
+
+    rb->call->done_handler = handler;
+    rb->call->data = rb;
+
+    ngx_http_agentstream_call_open(rb->call);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_status_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_rebuild_t *rb = data;
+
+    ngx_int_t  rc;
+
+    rb->call = NULL;
+
+    ngx_http_set_log_request(rb->request->connection->log, rb->request);
+
+    if (call->status != NGX_HTTP_OK) {
+        ngx_http_agentstream_rebuild_unreachable(rb, call->status);
+        return;
+    }
+
+    rc = ngx_http_agentstream_opencode_busy(&call->body, &rb->args.session);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+                                          "OpenCode's answer makes no sense");
+        return;
+    }
+
+    if (rc != NGX_OK) {
         ngx_http_agentstream_rebuild_nothing(rb);
+        return;
+    }
+
+    ngx_http_agentstream_rebuild_ask(rb, NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
+                                     ngx_http_agentstream_rebuild_last_done);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_last_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_rebuild_t *rb = data;
+
+    ngx_int_t  rc;
+
+    rb->call = NULL;
+
+    ngx_http_set_log_request(rb->request->connection->log, rb->request);
+
+    if (call->status != NGX_HTTP_OK) {
+        ngx_http_agentstream_rebuild_unreachable(rb, call->status);
+        return;
+    }
+
+    rc = ngx_http_agentstream_opencode_turn(rb->request->pool, &call->body,
+                                            &rb->args.turn);
+
+    if (rc == NGX_DECLINED
+        || (rb->args.kept && rb->args.kept(rb->args.data)))
+    {
+        ngx_http_agentstream_rebuild_nothing(rb);
+        return;
+    }
+
+    if (rc != NGX_OK || ngx_http_agentstream_rebuild_translator(rb) != NGX_OK)
+    {
+        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
         return;
     }
 

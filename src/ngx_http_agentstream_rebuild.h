@@ -31,8 +31,12 @@ typedef struct {
     ngx_str_t                            route;
     ngx_str_t                            session;
     ngx_str_t                            turn;     /* the id of its user
-                                                      message, or empty */
+                                                      message, or empty: that
+                                                      which OpenCode works on */
     const char                          *reason;
+
+    /* whether the turn is kept by now, and `after` has it; may be NULL */
+    ngx_uint_t                         (*kept)(void *data);
 
     /* takes the request over when the turn is over, or there is none; NULL:
        the response ends */
@@ -44,7 +48,7 @@ typedef struct {
 
 /*
  * Takes the request over like reader_attach().  Where OpenCode knows no such
- * message there is nothing to send (204).
+ * message, or is not busy, there is nothing to send (204).
  */
 ngx_int_t ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
     ngx_http_agentstream_rebuild_args_t *args);

@@ -84,50 +84,24 @@ ngx_http_agentstream_reconcile_status_done(void *data,
 {
     ngx_http_agentstream_reconcile_t *rec = data;
 
-    ngx_int_t                      rc;
-    ngx_str_t                    **sessions, name;
-    ngx_uint_t                     status, v;
-    ngx_http_agentstream_json_t    json;
+    ngx_int_t    rc;
+    ngx_str_t  **sessions;
+    ngx_uint_t   status;
 
     rec->call = NULL;
     status = call->status;
 
     if (status == NGX_HTTP_OK) {
-        ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+        sessions = rec->sessions->elts;
 
-        rc = ngx_http_agentstream_json_parse(&json, call->body.data,
-                                             call->body.len);
+        rc = ngx_http_agentstream_opencode_busy(&call->body, sessions[0]);
 
-        if (rc == NGX_OK
-            && ngx_http_agentstream_json_type(&json, 0)
-               == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
-        {
-            rec->busy = 0;
-            sessions = rec->sessions->elts;
-
-            for (v = ngx_http_agentstream_json_first(&json, 0);
-                 v;
-                 v = ngx_http_agentstream_json_next(&json, 0, v))
-            {
-                /* it lists those that are busy or wait for a retry */
-
-                name = ngx_http_agentstream_json_string(&json, v);
-
-                if (name.len == sessions[0]->len
-                    && ngx_memcmp(name.data, sessions[0]->data, name.len) == 0
-                    && !ngx_http_agentstream_json_is(&json,
-                           ngx_http_agentstream_json_get(&json, v + 1, "type"),
-                           "idle"))
-                {
-                    rec->busy = 1;
-                }
-            }
+        if (rc == NGX_ERROR) {
+            status = NGX_HTTP_BAD_GATEWAY;
 
         } else {
-            status = NGX_HTTP_BAD_GATEWAY;
+            rec->busy = (rc == NGX_OK);
         }
-
-        ngx_http_agentstream_json_destroy(&json);
     }
 
     if (status != NGX_HTTP_OK || (rec->busy && !rec->full)) {

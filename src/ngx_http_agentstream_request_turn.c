@@ -51,6 +51,7 @@ static ngx_int_t ngx_http_agentstream_request_lost(ngx_http_request_t *r,
     ngx_str_t *turn, uint64_t number, void *data);
 static ngx_int_t ngx_http_agentstream_request_rebuild(
     ngx_http_agentstream_request_t *req, ngx_str_t *turn, const char *reason);
+static ngx_uint_t ngx_http_agentstream_request_kept(void *data);
 static ngx_int_t ngx_http_agentstream_request_follow(ngx_http_request_t *r,
     void *data);
 static void ngx_http_agentstream_request_orphan(ngx_str_t *turn, void *data);
@@ -485,11 +486,43 @@ ngx_http_agentstream_request_rebuild(ngx_http_agentstream_request_t *req,
     args.reason = reason;
 
     if (req->follow) {
+        args.kept = ngx_http_agentstream_request_kept;
         args.after = ngx_http_agentstream_request_follow;
         args.data = req;
     }
 
     return ngx_http_agentstream_rebuild_attach(req->request, &args);
+}
+
+
+/* a turn that began meanwhile would be told twice */
+
+static ngx_uint_t
+ngx_http_agentstream_request_kept(void *data)
+{
+    ngx_http_agentstream_request_t *req = data;
+
+    ngx_str_t                     key;
+    ngx_uint_t                    kept;
+    ngx_http_agentstream_zone_t  *zone;
+
+    if (ngx_http_agentstream_turn_key(req->request->pool, req->conf,
+                                      &req->server, &req->session, &key)
+        != NGX_OK)
+    {
+        return 0;
+    }
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    kept = (ngx_http_agentstream_zone_turn_locked(zone, &key, req->number)
+            != NULL);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return kept;
 }
 
 

@@ -7,7 +7,9 @@
 #
 # Broken by: a cursor clamped to the oldest packet; a rebuilt turn that ends
 # with the message it found first; text sent twice when the turn is read again;
-# a rebuilt end that an EventSource asks for again and again.
+# a rebuilt end that an EventSource asks for again and again; 204 for who has no
+# cursor while OpenCode works; a turn that is told by OpenCode's messages and by
+# its journal, too.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -86,8 +88,10 @@ for my $name (qw(tools-sequence text-interleaved)) {
 my @turns = map { { s => $t->session(), order => $_ } }
             'text:40:24:100', 'text:60:24:100', 'text:3:24:0';
 $_->{c} = $t->send_message($_->{s}, $_->{order}) for @turns;
+my $s_follow = $t->session();
+my $followed = $t->send_message($s_follow, 'text:50:24:100');
 $t->wait([$turns[2]{c}]);
-hear($t, $_->{c}, 5) for @turns;
+hear($t, $_, 5) for $followed, map { $_->{c} } @turns;
 restart_nginx($t);
 
 for (@turns) {
@@ -95,11 +99,29 @@ for (@turns) {
     $_->{d} = events($t, $_->{s}, $_->{id});
 }
 
-ok($t->wait([map { $_->{d} } @turns], timeout => 20), 'restart: all end');
+# without a cursor it is the turn that OpenCode works on
+
+my $late = events($t, $turns[0]{s});
+my $follow = events($t, $s_follow, undef, query => 'follow=1');
+
+is($t->request(events_of($turns[2]{s}))->status(), 204,
+   'restart: no cursor, nothing runs');
+ok($t->wait([$late, map { $_->{d} } @turns], timeout => 20),
+   'restart: all end');
 
 for (@turns[0, 1]) {
     is_rebuilt($_->{d}, $_->{c}, "restart: $_->{order}", 0, $_->{s});
 }
+
+is_rebuilt($late, $turns[0]{c}, 'restart: no cursor', 0, $turns[0]{s});
+
+$t->wait([$follow], until => sub {
+    grep { $_ eq 'prompt_response' } types($_[0]->packets()) });
+my @rebuilt = types($follow->packets());
+is(join(' ', @rebuilt[0, 1, -1]), 'stream_reset turn_started prompt_response',
+   'restart: follow, no cursor');
+$c = $t->turn($s_follow, 'text:3:24:0');
+follows($follow, 'restart: follow', @rebuilt, types($c->packets()));
 
 # An EventSource comes back with the last id it got, also after the end: it
 # must be told to stop, or it goes round for ever.  Who had all of a turn that
@@ -113,7 +135,7 @@ for (@turns, { s => $s_small, id => $early, d => $d_small }) {
        'a rebuilt turn is not sent again and again');
 }
 
-# without a cursor nobody knows what turn is meant
+# without a cursor nobody knows what turn is meant when none runs
 
 is($t->request(events_of($turns[0]{s}))->status(), 204,
    'restart: no cursor, nothing retained');
@@ -123,6 +145,38 @@ is($t->request(events_of($turns[0]{s}))->status(), 204,
 
 $c = $t->turn($turns[0]{s}, 'text:3:24:0');
 check_turn($c, 'restart: the next turn');
+
+# who follows is told a turn once that begins while OpenCode is asked
+
+$s = $t->session();
+$t->control('config', { rules => [{ url => "^/session/$s\$", times => 1,
+                                    delay => 500 }] });
+$follow = events($t, $s, undef, query => 'follow=1');
+sleep(0.2);
+$c = $t->turn($s, 'text:15:24:100');
+follows($follow, 'begins meanwhile', types($c->packets()));
+
+# nor does somebody else's turn go unseen, or a broken answer
+
+$s = $t->create_session();
+$t->request('POST', "/session/$s/prompt_async", port => $t->{port_opencode},
+            body => { messageID => 'msg_000000000001AAAAAAAAAAAAAA',
+                      parts => [{ type => 'text', text => 'text:9:24:100' }] });
+ok(wait_for(sub { @{ $t->messages($s) } > 1 }), 'not ours: it runs');
+$t->control('config', { rules => [{ url => '^/session/status', times => 1,
+                                    body => '[', status => 200 }] });
+is_error_packet($t->request(events_of($s))->response(), 502,
+                'not ours: no answer to the status');
+$t->control('config', { rules => [{ url => '/message\?.*limit=1\b', times => 1,
+                                    body => '[]', status => 200 }] });
+is($t->request(events_of($s))->status(), 204, 'not ours: no messages');
+$d = $t->request(events_of($s), timeout => 15);
+is(join(' ', (types($d->packets()))[0, 1, -1]),
+   'stream_reset turn_started prompt_response', 'not ours: to its end');
+is(joined_text($d), stored_text($t->messages($s),
+                                'msg_000000000001AAAAAAAAAAAAAA'),
+   'not ours: the text that was stored');
+$t->control('config', { rules => [] });
 
 # a cursor of a turn OpenCode does not know
 
@@ -138,6 +192,21 @@ is_error_packet($d->response(), 502, 'OpenCode gone: 502');
 $t->control('config', { rules => [] });
 
 done_killed($t);
+
+
+sub follows {
+    my ($client, $name, @types) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    $t->wait([$client], timeout => 5, until => sub {
+        $_[0]->packets() >= @types });
+    # nothing comes behind it
+    $t->wait([$client], timeout => 0.3, until => sub {
+        $_[0]->packets() > @types });
+    is(join(' ', types($client->packets())), "@types", "$name: each once");
+    $client->close();
+}
 
 
 # stream_reset, turn_started, the text as stored, one end

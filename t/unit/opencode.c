@@ -10,7 +10,8 @@
  * Breaks when: peek believes a key inside of a text, reads past the event,
  * misses the usual order, or disagrees with parse; an event's name is lost
  * from the table; a path takes an id that is none; a directory is not
- * encoded; or message ids do not ascend.
+ * encoded; a status of another session, or idle, counts; the turn of a
+ * list is not that of its last message; or message ids do not ascend.
  */
 
 
@@ -457,6 +458,74 @@ test_address(void)
 
 
 static void
+test_answers(void)
+{
+    ngx_str_t    session, answer, turn;
+    ngx_uint_t   i;
+    ngx_pool_t  *pool;
+
+    static const struct {
+        const char  *answer;
+        ngx_int_t    rc;
+    } statuses[] = {
+        { "{}", NGX_DECLINED },
+        { "{\"ses_b\":{\"type\":\"busy\"}}", NGX_DECLINED },
+        { "{\"ses_aa\":{\"type\":\"busy\"}}", NGX_DECLINED },
+        { "{\"ses_a\":{\"type\":\"idle\"}}", NGX_DECLINED },
+        { "{\"ses_b\":{},\"ses_a\":{\"type\":\"busy\"}}", NGX_OK },
+        { "{\"ses_a\":{\"type\":\"retry\"},\"ses_b\":1}", NGX_OK },
+        { "[]", NGX_ERROR },
+        { "{\"ses_a\":", NGX_ERROR },
+        { "", NGX_ERROR }
+    };
+
+    static const struct {
+        const char  *answer;
+        const char  *turn;
+    } lists[] = {
+        { "[]", NULL },
+        { "{}", NULL },
+        { "[", NULL },
+        { "", NULL },
+        { "[1]", NULL },
+        { "[{\"info\":1}]", NULL },
+        { "[{\"info\":{\"id\":\"../x\"}}]", NULL },
+        { "[{\"info\":{\"id\":\"msg_b\",\"parentID\":\"a/\"}}]", NULL },
+        { "[{\"info\":{\"id\":\"msg_a\",\"role\":\"user\"}}]", "msg_a" },
+        { "[{\"info\":{\"id\":\"msg_a\"}},{\"info\":{\"id\":\"msg_c\","
+          "\"parentID\":\"msg_b\"}}]", "msg_b" }
+    };
+
+    pool = ngx_create_pool(1024, &ngx_unit_log);
+    session = tap_str("ses_a");
+
+    for (i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        answer.len = strlen(statuses[i].answer);
+        answer.data = tap_copy(statuses[i].answer, answer.len);
+
+        tap_is(ngx_http_agentstream_opencode_busy(&answer, &session),
+               statuses[i].rc, statuses[i].answer);
+        free(answer.data);
+    }
+
+    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        answer.len = strlen(lists[i].answer);
+        answer.data = tap_copy(lists[i].answer, answer.len);
+
+        ngx_str_set(&turn, "");
+
+        tap_is(ngx_http_agentstream_opencode_turn(pool, &answer, &turn),
+               lists[i].turn ? NGX_OK : NGX_DECLINED, lists[i].answer);
+        free(answer.data);
+
+        tap_is_str(turn, lists[i].turn ? lists[i].turn : "", lists[i].answer);
+    }
+
+    ngx_destroy_pool(pool);
+}
+
+
+static void
 test_ids(void)
 {
     char        long_id[80];
@@ -523,6 +592,7 @@ main(void)
     test_read();
     test_parse();
     test_address();
+    test_answers();
     test_ids();
 
     return tap_done();

@@ -1,0 +1,107 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 1, pure: what OpenCode's answers say of a session.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_opencode.h"
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    name;
+    ngx_uint_t                   v;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK
+        && ngx_http_agentstream_json_type(&json, 0)
+           == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+    {
+        rc = NGX_DECLINED;
+
+        for (v = ngx_http_agentstream_json_first(&json, 0);
+             v;
+             v = ngx_http_agentstream_json_next(&json, 0, v))
+        {
+            /* it lists those that are busy or wait for a retry */
+
+            name = ngx_http_agentstream_json_string(&json, v);
+
+            if (name.len == session->len
+                && ngx_memcmp(name.data, session->data, name.len) == 0
+                && !ngx_http_agentstream_json_is(&json,
+                           ngx_http_agentstream_json_get(&json, v + 1, "type"),
+                           "idle"))
+            {
+                rc = NGX_OK;
+            }
+        }
+
+    } else {
+        rc = NGX_ERROR;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_turn(ngx_pool_t *pool, ngx_str_t *answer,
+    ngx_str_t *turn)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    id;
+    ngx_uint_t                   v, info;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    ngx_str_null(&id);
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK
+        && ngx_http_agentstream_json_type(&json, 0)
+           == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        for (v = ngx_http_agentstream_json_first(&json, 0);
+             v;
+             v = ngx_http_agentstream_json_next(&json, 0, v))
+        {
+            info = ngx_http_agentstream_json_get(&json, v, "info");
+
+            id = ngx_http_agentstream_opencode_text(&json, info, "parentID");
+
+            if (id.len == 0) {
+                id = ngx_http_agentstream_opencode_text(&json, info, "id");
+            }
+        }
+    }
+
+    rc = NGX_DECLINED;
+
+    if (id.len && ngx_http_agentstream_opencode_id(&id)) {
+        turn->len = id.len;
+        turn->data = ngx_pstrdup(pool, &id);
+
+        rc = turn->data ? NGX_OK : NGX_ERROR;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
