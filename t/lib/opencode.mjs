@@ -141,7 +141,16 @@ class Subscriber {
     closed() {
         subscribers.delete(this);
         clearImmediate(this.timer);
-        this.pending.slice(this.next).forEach(({ said }) => said?.());
+        this.hurry();
+    }
+
+    /* it is true before it is said */
+
+    hurry() {
+        for (const it of this.pending.slice(this.next)) {
+            it.said?.();
+            it.said = undefined;
+        }
     }
 }
 
@@ -154,6 +163,9 @@ function subscribe(q, res) {
     res.writeHead(200, { 'Content-Type': 'text/event-stream',
                          'Cache-Control': 'no-cache' });
     say('server.connected');
+
+    /* what is on its way to others will not be said here */
+    subscribers.forEach((other) => other.hurry());
     subscribers.add(s);
     stats.opened++;
 
@@ -341,8 +353,11 @@ function answer(q) {
         return missing(q.noun, q.id);
     }
 
-    for (const run of playing.values()) {
-        run.go?.();
+    const run = playing.get(asked.sessionID);
+
+    /* of a subagent: whoever waits */
+    for (const r of run ? [run] : playing.values()) {
+        r.go?.();
     }
 
     return true;
@@ -367,7 +382,7 @@ function restart({ json }) {
         }
 
         playing.delete(id);
-        state.status.delete(id);
+        state.forget(id);
     }
 
     if (json.sessions) {

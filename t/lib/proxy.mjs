@@ -28,7 +28,9 @@
 //
 // What is done to an answer, at the part `at` (0 to 1) of a body whose length
 // is known; else with the first event after `bytes` of them, counted from the
-// room's first prompt on:
+// room's first prompt on, or, with `mark`, in place of the event that something
+// is asked (asked) or was answered (resolved), or right behind the former
+// (behind):
 //
 //     reset, fin, half                   RST; FIN; FIN while it still reads
 //     close                              an end that looks regular
@@ -54,10 +56,17 @@ const KINDS = [
     ['message', /^GET \/session\/\w+\/message\/\w/],
     ['messages', /^GET \/session\/\w+\/message\b/],
     ['session', /^GET \/session\/\w+(\?|$)/],
+    ['asks', /^GET \/(question|permission)\b/],
+    ['reply', /^POST \/(question|permission)\/\w+\/(reply|reject)\b/],
 ];
 
 const ON_ANSWERS = new Set(['reset', 'fin', 'half', 'close', 'truncate',
     'stall', 'trickle', 'corrupt', 'inject', 'down']);
+const MARKS = {
+    asked: /"type":"(question|permission)\.asked"/,
+    behind: /"type":"(question|permission)\.asked"/,
+    resolved: /"type":"(question|permission)\.(replied|rejected)"/,
+};
 const FRAME = Buffer.from('\n\n');
 const rooms = new Map();
 
@@ -431,16 +440,30 @@ class Answer {
                 this.counted += frame.length;
             }
 
-            if (this.rule && !this.done && this.room.sessions.size
-                && this.counted > (this.rule.bytes ?? 0))
-            {
-                this.done = true;
-                this.apply(frame);
+            if (!this.due(frame)) {
+                this.chunk(frame);
+                continue;
+            }
+
+            this.done = true;
+
+            if (this.rule.mark === 'behind') {
+                this.chunk(frame);
+                this.apply(Buffer.alloc(0));
 
             } else {
-                this.chunk(frame);
+                this.apply(frame);
             }
         }
+    }
+
+    due(frame) {
+        if (!this.rule || this.done || !this.room.sessions.size) {
+            return false;
+        }
+
+        return this.rule.mark ? MARKS[this.rule.mark].test(frame)
+                              : this.counted > (this.rule.bytes ?? 0);
     }
 
     /* an answer whose length is not known: its first piece is broken */

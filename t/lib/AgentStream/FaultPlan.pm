@@ -27,6 +27,8 @@ my $HTML = '<!doctype html><html><body>data: nothing here</body></html>';
 my @REPLAYS = qw(text-plain text-reasoning text-escapes text-interleaved
                  tools-sequence bash-ok bash-streaming read-ok edit-ok
                  glob-grep todowrite task-one);
+my @ASKS = qw(question-single question-several permission-once
+              permission-always question-reject permission-reject);
 my @CONTENT = qw(lostdelta nodeltas deltafirst deltaorphan wrongfinal
                  dupevents dupidle staleidle lateidle);
 
@@ -93,6 +95,24 @@ sub answer {
     return (do => 'answer', status => $status,
             body => $body // qq({"name":"UnknownError","data":{}}),
             $type ? (type => $type) : ());
+}
+
+
+# The same where something is asked: in place of the event that says so, behind
+# it, or in place of the one that it was answered.
+
+sub asked {
+    my ($r, $mark, @how) = @_;
+
+    return { on => 'event', mark => $mark, do => pick($r, @how),
+             part => sprintf('%.3f', $r->()) };
+}
+
+
+sub killed {
+    my ($r, @when) = @_;
+
+    return map { { worker => between($r, 0, 9), %$_ } } @when;
 }
 
 
@@ -240,6 +260,51 @@ my %FAULT = (
                 . '"SQLiteError: database or disk is full"}}') }],
                 expect => 'error', code => 500 } }],
 
+    # while a question or a permission request waits
+
+    'ask-lost' => [both => sub { my ($r) = @_;
+        { asks => 1, rules => [asked($r, 'asked',
+                               qw(reset fin close truncate corrupt))] } }],
+    'ask-cut' => [both => sub { my ($r) = @_;
+        { asks => 1, rules => [{ %{ asked($r, 'behind',
+                                 qw(reset fin half close stall)) }, ms => 0 }],
+          seconds => 90 } }],
+    'ask-down' => [both => sub { my ($r) = @_;
+        { asks => 1, rules => [{ %{ asked($r, 'behind', 'down') },
+                                 ms => between($r, 100, 3000) }] } }],
+    'ask-resolved-lost' => [both => sub { my ($r) = @_;
+        { asks => 1, rules => [asked($r, 'resolved',
+                               qw(reset fin close truncate corrupt))] } }],
+    'ask-reply-wrong' => [both => sub { my ($r) = @_;
+        { asks => 1, rules => [{ on => 'reply', times => between($r, 1, 2),
+                                 wrong($r) }] } }],
+    'ask-reply-lost' => [both => sub { my ($r) = @_;
+        { asks => 1, rules => [{ on => 'reply', do => 'lose',
+                                 how => pick($r, qw(reset fin)) },
+                               $r->() < 0.5 ? asked($r, 'resolved', 'reset')
+                                            : ()] } }],
+    'ask-lists-wrong' => [both => sub { my ($r) = @_;
+        { asks => 1, rules => [asked($r, pick($r, qw(asked behind)), 'reset'),
+                               { on => 'asks', times => between($r, 1, 3),
+                                 wrong($r) }] } }],
+    'ask-restarted' => [scripted => sub { my ($r) = @_;
+        { asks => 1, rules => [{ %{ asked($r, 'behind', 'down') }, die => 1,
+                                 ms => between($r, 100, 1500) }],
+          expect => 'any' } }],
+
+    # the worker
+
+    'worker-killed' => [both => sub { my ($r) = @_;
+        { kills => [killed($r, { packets => between($r, 1, 30) })] } }],
+    'worker-killed-early' => [both => sub { my ($r) = @_;
+        { kills => [killed($r, { ms => between($r, 0, 60) })] } }],
+    'worker-killed-twice' => [both => sub { my ($r) = @_;
+        { kills => [killed($r, { packets => between($r, 1, 10) },
+                               { packets => between($r, 8, 30) })] } }],
+    'worker-killed-asked' => [both => sub { my ($r) = @_;
+        { asks => 1, kills => [killed($r, { asked => 1,
+                                            ms => between($r, 0, 600) })] } }],
+
     # what the events say
 
     map { my $fault = $_; ("event-$fault" => [scripted => sub {
@@ -247,18 +312,23 @@ my %FAULT = (
 );
 
 
-sub fault_names {
-    my ($side) = @_;
+# of a deck: "kill", "ask", or all but the former
 
-    return sort grep { $FAULT{$_}[0] =~ /^(both|$side)$/ } keys %FAULT;
+sub fault_names {
+    my ($side, $deck) = @_;
+    my $of = !$deck ? qr/^(?!worker-)/ : $deck eq 'ask' ? qr/^ask-/
+                                       : qr/^worker-/;
+
+    return sort grep { $FAULT{$_}[0] =~ /^(both|$side)$/ && /$of/ }
+                keys %FAULT;
 }
 
 
 # every fault in turn, in an order that the seed gives
 
 sub deal {
-    my ($seed, $side, $n) = @_;
-    my @names = fault_names($side);
+    my ($seed, $side, $n, $deck) = @_;
+    my @names = fault_names($side, $deck);
     my $round = int($n / @names);
     my $r = rng("$seed $side deck $round");
 
@@ -281,11 +351,14 @@ sub plan_room {
     my $r = rng("$seed $side room $number");
 
     if (!@names) {
-        @names = deal($seed, $side, $number);
+        my ($deck, $n) = $number =~ /^(?:(\w+)-)?(\d+)$/;
+
+        @names = deal($seed, $side, $n, $deck);
         my $other = deal($seed, $side, between($r, 0, 9999));
 
         push @names, $other if $r->() < 0.25 && $other =~ /^stream-/
-            && $names[0] =~ /^(stream|event|prompt)-/ && $names[0] ne $other;
+            && $names[0] =~ /^(stream|event|prompt|ask|worker)-/
+            && $names[0] ne $other;
     }
 
     my %plan = (number => $number, faults => \@names, rules => [],
@@ -312,7 +385,7 @@ sub plan_room {
         push @{ $plan{rules} }, @rules;
         $plan{options} .= " $fault->{option}" if $fault->{option};
 
-        for my $key (qw(before after client code prompts rare)) {
+        for my $key (qw(before after client code prompts rare asks kills)) {
             $plan{$key} = $fault->{$key} if defined $fault->{$key};
         }
 
@@ -332,7 +405,9 @@ sub plan_room {
     my $turns = $plan{expect} eq 'well' && $r->() < 0.3 ? between($r, 2, 3)
                                                         : 1;
 
-    $plan{turns} = [map { plan_turn($r, $side, $plan{options}) } 1 .. $turns];
+    $plan{turns} = [map { plan_turn($r, $side, $plan{options}, $plan{asks}) }
+                    1 .. $turns];
+    $plan{turns}[0]{kills} = $plan{kills} if $plan{kills};
 
     if ($plan{client}) {
         # early enough for a turn that is short
@@ -345,12 +420,20 @@ sub plan_room {
 
 
 sub plan_turn {
-    my ($r, $side, $options) = @_;
+    my ($r, $side, $options, $asks) = @_;
     my %turn = (start => between($r, 0, 200));
     my $kind = $r->();
 
+    if ($asks) {
+        @turn{qw(asks answer)} = (1, between($r, 0, 600));
+    }
+
     if ($side eq 'real') {
-        real_orders($r, \%turn);
+        $asks ? real_asks($r, \%turn) : real_orders($r, \%turn);
+
+    } elsif ($asks) {
+        $turn{order} = 'replay:' . pick($r, @ASKS) . "$options wait=1 delay="
+                       . between($r, 0, 12);
 
     } elsif ($options !~ /diskfull/ && $r->() < 0.3) {
         $turn{order} = 'replay:' . pick($r, @REPLAYS) . $options
@@ -374,6 +457,9 @@ sub plan_turn {
     $turn{cuts} = [map { between($r, 1, 12) } 1 .. between($r, 1, 4)];
     $turn{wait} = between($r, 0, 400);
     $turn{gone} = between($r, 0, 6);
+
+    # who is gone answers nothing
+    $turn{client} = 'reconnect' if $asks && $turn{client} eq 'gone';
 
     return \%turn;
 }
@@ -411,6 +497,27 @@ sub real_orders {
         if $orders[-1] =~ /^!call/;
 
     @{$turn}{qw(order text)} = (join("\n", 'turn', @orders), $text);
+}
+
+
+# the same, with one or two things that are asked
+
+sub real_asks {
+    my ($r, $turn) = @_;
+    my @orders = ('!pace ' . between($r, 0, 25));
+    my $text = '';
+
+    for my $step (1 .. between($r, 1, 2)) {
+        push @orders, "!say \"Ember $step. \"", $r->() < 0.5
+            ? '!call bash {"command":"echo asked","description":"x"}'
+            : '!call question {"questions":[{"question":"Which?","header":'
+              . '"One","options":[{"label":"Brook","description":"x"},'
+              . '{"label":"Otter","description":"x"}]}]}', '!next';
+        $text .= "Ember $step. ";
+    }
+
+    @{$turn}{qw(order text)} = (join("\n", 'turn', @orders, '!say "Done."'),
+                                "${text}Done.");
 }
 
 

@@ -9,16 +9,19 @@ package AgentStream::Faults;
 #     the text is a part of what OpenCode stored, or was going to say, and all
 #       of it when the turn ended well
 #     a prompt was forwarded at most once
+#     what is asked is asked and resolved once
 #
 # and for nginx at the end: descriptors, connections and the zone are back
 # where they were, and a turn without faults goes well.
+#
+# Rooms in which workers are killed come after the others: a kill hits every
+# turn of its worker.
 
 use strict;
 use warnings;
 use utf8;
 
 use FindBin;
-use IO::Select;
 use JSON::PP;
 use List::Util qw(max);
 use Test::More;
@@ -26,10 +29,10 @@ use Time::HiRes qw(sleep time);
 
 use AgentStream::Attach;
 use AgentStream::Check;
-use AgentStream::Client;
+use AgentStream::FaultCheck qw(check_case);
 use AgentStream::FaultPlan qw(fault_names plan_room);
-use AgentStream::Live qw();
-use AgentStream::Process qw(scaled wait_for);
+use AgentStream::FaultTurn qw(attach_to connect_to listen_to path step);
+use AgentStream::Process qw(wait_for);
 
 use Exporter 'import';
 
@@ -39,12 +42,16 @@ my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 # what is not done by a rule of the proxy
 my $ELSEWHERE = qr/^(?:event-|down-after|down-before|disk|none)/;
 
-my $TERMINAL = qr/^(?:prompt_response|error)$/;
-
-
-# how many rooms at once; how many turns of a short run
+# how many rooms at once; how many turns of a short run; the same for rooms
+# with kills, which are so much of a long run
 my %LIMIT = (scripted => 30, real => 10);
 my %SHORT = (scripted => 50, real => 10);
+my %KILL_LIMIT = (scripted => 6, real => 4);
+my %KILL_SHORT = (scripted => 10, real => 3);
+my $KILL_PART = 0.2;
+
+# rooms of a short run where something is asked
+my %ASK_SHORT = (scripted => 8, real => 2);
 
 my %happened;
 
@@ -73,10 +80,23 @@ sub fault_run {
         . "FAULT_WORKERS=$workers FAULT_TESTS=t/faults_$side.t";
 
     my @plans = defined $room ? plan_room("$seed.$workers", $side, $room)
-                : fault_rooms("$seed.$workers", $side,
-                              $long ? $ENV{FAULT_TURNS} * $part
-                                    : $SHORT{$side}, $long);
+        : $long ? fault_rooms("$seed.$workers", $side,
+                              $ENV{FAULT_TURNS} * $part * (1 - $KILL_PART), 1)
+        : (fault_rooms("$seed.$workers", $side, $SHORT{$side}),
+           map { plan_room("$seed.$workers", $side, "ask-$_") }
+           0 .. $ASK_SHORT{$side} - 1);
     my $fired = run_rooms($t, $name, \@plans, $LIMIT{$side});
+
+    if (!defined $room) {
+        my @kills = fault_rooms("$seed.$workers", $side,
+            $long ? $ENV{FAULT_TURNS} * $part * $KILL_PART
+                  : $KILL_SHORT{$side}, $long, 'kill-');
+        my $killed = run_rooms($t, "$name, workers killed", \@kills,
+                               $KILL_LIMIT{$side});
+
+        $fired->{$_} += $killed->{$_} for keys %$killed;
+        ok(%{ $t->{killed} // {} }, "$name: workers were killed");
+    }
 
     note('happened: ' . join ' ', map { "$_:$fired->{$_}" } sort keys %$fired);
 
@@ -106,7 +126,8 @@ sub fault_world {
     my $timeout = $side eq 'real' ? '12s' : '3s';
 
     my $t = AgentStream->new(attach(opencode => $side, workers => $workers,
-        timeout => 900, %args,
+        timeout => 900, %args, config => { permission => {
+            bash => { '*' => 'allow', 'echo asked*' => 'ask' } } },
         http => 'agentstream_zone 6m retain=4s;',
         server => qq{
             location /rooms {
@@ -176,13 +197,17 @@ sub resources {
     my ($t) = @_;
     my %is = (zone => zone_room($t));
 
-    # hubs linger for ten seconds
-    wait_for(sub { $t->active() == $t->{active} }, 30);
-
     my $fds = sub { max(map { fds($_) } $t->workers()) };
     my $base = $t->{base};
 
+    # Hubs linger for ten seconds.  With a worker that was killed, nginx's own
+    # count of connections is wrong: then descriptors tell.
+
+    wait_for(sub { $t->{killed} ? $fds->() <= $base->{descriptors}
+                                : $t->active() == $t->{active} }, 30);
     wait_for(sub { $fds->() <= $base->{descriptors} }, 10) if $base;
+
+    $t->{active} = $base->{connections} = $t->active() if $t->{killed};
 
     return { %is, connections => $t->active(), descriptors => $fds->() };
 }
@@ -265,11 +290,11 @@ sub finish_world {
 # -> plans for so many turns; a short run has no time for some
 
 sub fault_rooms {
-    my ($seed, $side, $turns, $long) = @_;
-    my @plans = $long && $side eq 'scripted' ? specials($seed) : ();
+    my ($seed, $side, $turns, $long, $deck) = @_;
+    my @plans = $long && $side eq 'scripted' && !$deck ? specials($seed) : ();
 
     for (my $room = 0; $turns > 0; $room++) {
-        my $plan = plan_room($seed, $side, $room);
+        my $plan = plan_room($seed, $side, ($deck // '') . $room);
 
         next if $plan->{rare} && !$long;
 
@@ -345,7 +370,8 @@ sub open_room {
 
     $room{cases} = [map { { %$_, room => \%room, n => ++$room{n},
         session => session_in($t, $dir), from => time() + $_->{start} / 1000,
-        got => [], problems => [], cuts => [@{ $_->{cuts} // [] }] } }
+        got => [], problems => [], cuts => [@{ $_->{cuts} // [] }],
+        kills => [@{ $_->{kills} // [] }] } }
         @{ $plan->{turns} }];
 
     return \%room;
@@ -372,213 +398,6 @@ sub session_in {
 }
 
 
-# ---- one turn and its clients
-
-sub path {
-    my ($case, $what) = @_;
-
-    my $at = ($case->{room}{plan} // {})->{location} // '/rooms';
-
-    return "$at/$case->{session}/$what?room=$case->{room}{port}";
-}
-
-
-sub connect_to {
-    my ($t, $case, @request) = @_;
-
-    $case->{seen} = 0;
-
-    return $t->open(@request, port => $t->{port_pid});
-}
-
-
-sub attach_to {
-    my ($t, $case) = @_;
-    my $last = @{ $case->{got} } ? $case->{got}[-1]{id} : undef;
-
-    return connect_to($t, $case, 'GET', path($case, 'events'),
-        headers => { Accept => 'text/event-stream',
-                     defined $last ? ('Last-Event-ID' => $last) : () });
-}
-
-
-# what is new, and what the plan says to do now
-
-sub step {
-    my ($t, $case) = @_;
-    my $now = time();
-
-    return if $case->{over};
-
-    if (!$case->{started}) {
-        return if $now < $case->{from};
-
-        $case->{started} = $now;
-        $case->{fh} = connect_to($t, $case, 'POST',
-            path($case, 'send-message'), body => { content => $case->{order} },
-            headers => { Accept => 'text/event-stream' });
-    }
-
-    if ($now - $case->{started} > scaled($case->{room}{plan}{seconds})) {
-        problem($case, 'not over in time');
-        return over($case);
-    }
-
-    if (my $c = $case->{fh}) {
-        my @packets = $c->packets();
-
-        push @{ $case->{got} }, @packets[$case->{seen} .. $#packets];
-        $case->{seen} = @packets;
-
-        if ($case->{client} eq 'watch' && @packets && !$case->{watcher}) {
-            my $seen = $case->{seen};
-            local $case->{got} = [];
-            $case->{watcher} = attach_to($t, $case);
-            $case->{seen} = $seen;
-        }
-
-        if ($case->{client} eq 'interrupt' && @packets > $case->{gone}
-            && !$case->{interrupted}++)
-        {
-            $t->request('POST', path($case, 'interrupt'), body => {},
-                        port => $t->{port_pid});
-        }
-
-        return if leave($case, $c) || !$c->finished();
-
-        if (!ended($case, $c)) {
-            # nginx did not say how it ends: nobody cut it off but itself
-            problem($case, 'the response was cut off');
-            return over($case);
-        }
-
-        $c->close() if $c->{fh};
-        delete $case->{fh};
-
-        return $case->{watcher} ? undef : over($case);
-    }
-
-    if (my $w = $case->{watcher}) {
-        return if !$w->finished();
-
-        problem($case, 'the watcher got something else')
-            if raw($w->packets()) ne raw(@{ $case->{got} });
-        $w->close() if $w->{fh};
-
-        return over($case);
-    }
-
-    return if $now < $case->{back_at};
-
-    if ($case->{client} eq 'gone') {
-        my $state = eval { $json->decode($t->request('GET',
-            path($case, 'turn'), port => $t->{port_pid})->body()) };
-
-        if (!$state || $state->{running}) {
-            $case->{back_at} = $now + 0.3;
-            return;
-        }
-
-        # it reads all of it now
-        $case->{got} = [];
-    }
-
-    $case->{fh} = attach_to($t, $case);
-}
-
-
-sub raw {
-    return join "\n", map { $_->{raw} =~ s/\Aretry: \d+\n//r } @_;
-}
-
-
-# the client closes its connection; -> whether it did
-
-sub leave {
-    my ($case, $c) = @_;
-    my $type = @{ $case->{got} } ? packet_json($case->{got}[-1])->{type} : '';
-    my $n;
-
-    return if $c->finished() || $type =~ $TERMINAL;
-
-    if ($case->{client} eq 'reconnect' && @{ $case->{cuts} }) {
-        $n = $case->{cuts}[0];
-
-        return if $case->{seen} < $n;
-
-        # what came with the last packet was never read
-        splice @{ $case->{got} }, @{ $case->{got} } - $case->{seen} + $n;
-        shift @{ $case->{cuts} };
-
-    } elsif ($case->{client} eq 'gone' && !$case->{left}) {
-        return if $case->{seen} < $case->{gone}
-                  || time() - $case->{started} < 0.02;
-        $case->{left} = 1;
-
-    } else {
-        return;
-    }
-
-    $c->close();
-    delete $case->{fh};
-    $case->{back_at} = time() + $case->{wait} / 1000;
-
-    return 1;
-}
-
-
-# the response is over, and so is the turn
-
-sub ended {
-    my ($case, $c) = @_;
-    my $status = $c->status() // 0;
-
-    $case->{status} = $status;
-
-    if ($status == 204) {
-        # gone before there was a turn, or back after its end
-        $case->{none} = !@{ $case->{got} };
-        return 1;
-    }
-
-    return ($c->ended() // '') eq 'clean';
-}
-
-
-sub over {
-    my ($case) = @_;
-
-    $_->{fh} && $_->close() for grep { $_ } @{$case}{qw(fh watcher)};
-    $case->{over} = time();
-
-    return;
-}
-
-
-sub problem {
-    my ($case, @text) = @_;
-
-    push @{ $case->{problems} }, @text;
-
-    return;
-}
-
-
-sub listen_to {
-    my %of = map { fileno($_->{fh}) => $_ }
-             grep { $_ && $_->{fh} && !$_->finished() }
-             map { @{$_}{qw(fh watcher)} } @_;
-    my $select = IO::Select->new(map { $_->{fh} } values %of);
-
-    if (!%of) {
-        sleep(0.01);
-        return;
-    }
-
-    $of{ fileno $_ }->read() for $select->can_read(0.02);
-}
-
-
 # ---- the end of a room
 
 sub room_over {
@@ -593,7 +412,8 @@ sub room_over {
         $t->proxy('cut', port => $room->{port},
               ms => $room->{plan}{after});
         push @{ $room->{cases} }, { %$first, map({ $_ => undef }
-            qw(over started fh watcher left)), n => 2, got => [],
+            qw(over started fh watcher left done asked told)), n => 2,
+            got => [],
             problems => [], client => 'plain',
             from => time() + $room->{plan}{after} / 1000 + 0.5 };
 
@@ -613,7 +433,8 @@ sub close_room {
     $t->proxy('close', port => $room->{port});
 
     $fired->{$_} += $report->{fired}{$_} for keys %{ $report->{fired} };
-    $fired->{$_}++ for grep { !$report->{fired}{$_} && /$ELSEWHERE/ }
+    $fired->{$_}++ for grep { !$report->{fired}{$_} && /$ELSEWHERE/
+                              || /^worker-/ && $room->{killed} }
                        @{ $plan->{faults} };
 
     for my $case (@{ $room->{cases} }) {
@@ -622,7 +443,8 @@ sub close_room {
 
         $stat->{turns}++;
         $stat->{$how}++;
-        @{$stat}{qw(slowest who)} = ($took, "@{ $plan->{faults} }")
+        @{$stat}{qw(slowest who)} = ($took,
+            "room $plan->{number}: @{ $plan->{faults} }")
             if $took > $stat->{slowest};
 
         next unless @{ $case->{problems} };
@@ -656,141 +478,6 @@ sub short {
     }
 
     return map { $_->[1] > 1 ? "$_->[0]*$_->[1]" : $_->[0] } @out;
-}
-
-
-# -> how it ended: well or error
-
-sub check_case {
-    my ($t, $case, $report) = @_;
-    my $plan = $case->{room}{plan};
-    my @packets = @{ $case->{got} };
-    my @types = types(@packets);
-
-    if ($case->{none} && $case->{client} eq 'gone' && $case->{gone} == 0) {
-        # it left before there was a turn
-        return 'none';
-    }
-
-    if (!@packets) {
-        problem($case, 'no packets, status ' . ($case->{status} // 'none'));
-        return 'error';
-    }
-
-    # what was void: all before the last reset
-    my ($reset) = grep { $types[$_] eq 'stream_reset' } reverse 0 .. $#types;
-
-    splice @packets, 0, $reset + 1 if defined $reset;
-
-    my $last = packet_json($packets[-1]);
-    my $refused = @packets == 1 && $last->{type} eq 'error';
-
-    if (defined $reset || $refused) {
-        my @terminal = grep { /$TERMINAL/ } types(@packets);
-
-        problem($case, "terminal packets: @terminal")
-            if @terminal != 1 || $last->{type} !~ $TERMINAL;
-
-    } else {
-        problem($case, AgentStream::Check::turn_problems(@packets));
-    }
-
-    my $well = $last->{type} eq 'prompt_response'
-               && $last->{stopReason} eq 'end_turn';
-
-    # what another turn of the room made up for may have hit the start of this
-    # one: nothing of it has reached OpenCode, and that is what it was told
-
-    my ($id) = ($packets[0]{id} // '') =~ /^(\w+):/;
-    my $early = $refused && @{ $plan->{turns} } > 1
-                && !$report->{prompts}{ $id // '' };
-
-    problem($case, "ended with $packets[-1]{data}")
-        if $plan->{expect} eq 'well' && !$well && !$early;
-    problem($case, "ended well")
-        if $plan->{expect} eq 'error' && $well;
-    problem($case, "error without a message: $packets[-1]{data}")
-        if $last->{type} eq 'error' && !length($last->{message} // '');
-    problem($case, "code $last->{code}, not $plan->{code}")
-        if $plan->{code} && ($last->{code} // 0) != $plan->{code};
-
-    problem($case, "status $case->{status}, code $last->{code}")
-        if $refused && $case->{status} != 200
-           && $case->{status} != $last->{code};
-
-    check_prompts($case, $report);
-    check_said($t, $case, $well, @packets);
-    check_replay($t, $case) unless defined $reset || $refused;
-
-    return $well ? 'well' : 'error';
-}
-
-
-sub check_prompts {
-    my ($case, $report) = @_;
-    my $plan = $case->{room}{plan};
-    my %sent = %{ $report->{prompts} };
-
-    problem($case, map { "prompt $_ was sent $sent{$_} times" }
-                   grep { $sent{$_} > 1 } sort keys %sent);
-    problem($case, 'the prompt was sent') if defined $plan->{prompts}
-                                             && %sent;
-}
-
-
-# while it is kept, the turn is the same for everybody
-
-sub check_replay {
-    my ($t, $case) = @_;
-    my $c = $t->request('GET', path($case, 'events'), port => $t->{port_pid},
-                        headers => { Accept => 'text/event-stream' });
-    my @packets = $c->packets();
-
-    problem($case, 'another turn when it is read again')
-        if ($c->status() // 0) == 200 && turn_id($c) eq
-           (($case->{got}[0]{id} // '') =~ /^(\w+):/ ? $1 : '')
-           && raw(@packets) ne raw(@{ $case->{got} });
-}
-
-
-sub check_said {
-    my ($t, $case, $well, @packets) = @_;
-    my $client = bless { responses => [bless { packets => \@packets },
-                         'AgentStream::Response'] }, 'AgentStream::Client';
-    my ($turn) = ($packets[0]{id} // '') =~ /^(msg_\w+):/;
-    my $got = joined_text($client);
-
-    $turn //= packet_json($packets[0])->{turnId};
-
-    if (!defined $turn) {
-        problem($case, 'ended well without a turn') if $well;
-        return;
-    }
-
-    my $messages = $t->messages($case->{session});
-    my $stored = stored_text($messages, $turn);
-    my $intended = $case->{text} // $t->control('said',
-                                                { user => $turn })->{text};
-
-    # the next turn of the session is not this one's
-    if ($well) {
-        problem($case, "text: got \"$got\"", "stored \"$stored\"")
-            if $got ne $stored && !$case->{room}{again};
-        problem($case, "text: got \"$got\"", "meant \"$intended\"")
-            if $got ne $intended && $case->{room}{plan}{options} eq '';
-
-        my ($mine) = map { $json->encode([$_->($client)]) }
-                     \&AgentStream::Live::calls_of;
-        my $theirs = $json->encode(
-            [AgentStream::Live::stored_calls($messages, $turn)]);
-
-        problem($case, "calls: got $mine", "stored $theirs")
-            if $mine ne $theirs && !$case->{room}{again};
-
-    } elsif (index($stored, $got) != 0 && index($intended, $got) != 0) {
-        problem($case, "text: got \"$got\"", "stored \"$stored\"",
-                "meant \"$intended\"");
-    }
 }
 
 

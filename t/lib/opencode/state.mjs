@@ -9,12 +9,20 @@ export class State {
         this.asked = { question: new Map(), permission: new Map() };
     }
 
-    /* what is not stored */
+    /* what is not stored, of one session or of all */
 
-    forget() {
-        this.status.clear();
-        this.asked.question.clear();
-        this.asked.permission.clear();
+    forget(id) {
+        for (const sid of id ? [id] : [...this.status.keys()]) {
+            this.status.delete(sid);
+        }
+
+        for (const asked of Object.values(this.asked)) {
+            for (const [key, { sessionID }] of asked) {
+                if (!id || sessionID === id) {
+                    asked.delete(key);
+                }
+            }
+        }
     }
 
     /* every well-formed id is a session, unless it says that it is not */
