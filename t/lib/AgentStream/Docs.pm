@@ -9,6 +9,7 @@ use warnings;
 use Cwd qw(abs_path);
 use FindBin;
 
+use AgentStream::Nginx;
 use AgentStream::Process qw(slurp);
 
 use Exporter 'import';
@@ -16,31 +17,6 @@ use Exporter 'import';
 our @EXPORT_OK = qw(example);
 
 my $docs = abs_path("$FindBin::Bin/../docs");
-
-my $frame = <<'EOF';
-%%globals%%
-
-%%user%%
-daemon off;
-worker_processes %%workers%%;
-error_log %%dir%%/error.log %%level%%;
-pid %%dir%%/nginx.pid;
-
-events {
-    worker_connections 4096;
-}
-
-http {
-    access_log off;
-    client_body_temp_path %%dir%%/body;
-    proxy_temp_path %%dir%%/proxy;
-    fastcgi_temp_path %%dir%%/fastcgi;
-    uwsgi_temp_path %%dir%%/uwsgi;
-    scgi_temp_path %%dir%%/scgi;
-
-    %%http%%
-
-EOF
 
 
 # -> a template for AgentStream->new(conf => …); what the page says of ports
@@ -59,7 +35,7 @@ sub example {
     $block =~ s/127\.0\.0\.1:4098/127.0.0.1:%%port_login%%/g;
     $block =~ s{/etc/nginx/}{%%dir%%/}g;
 
-    return "$frame$block}\n";
+    return "$AgentStream::Nginx::HEAD$block}\n";
 }
 
 

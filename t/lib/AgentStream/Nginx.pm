@@ -16,7 +16,9 @@ use AgentStream::Process qw(free_ports slurp wait_for);
 
 my $root = abs_path("$FindBin::Bin/..");
 
-our $TEMPLATE = <<'EOF';
+# the start of every configuration, up to its servers
+
+our $HEAD = <<'EOF';
 %%globals%%
 
 %%user%%
@@ -39,6 +41,9 @@ http {
 
     %%http%%
 
+EOF
+
+our $TEMPLATE = $HEAD . <<'EOF';
     server {
         listen 127.0.0.1:%%port%%;
         listen 127.0.0.1:%%port_h2%% http2;
