@@ -82,8 +82,7 @@ ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
 
     /* records are aligned, so that the next one's header is too */
 
-    size = ngx_align(sizeof(ngx_http_agentstream_record_t) + size
-                     + NGX_HTTP_AGENTSTREAM_ORIGIN_MAX, 8);
+    size = ngx_align(sizeof(ngx_http_agentstream_record_t) + size, 8);
 
     block = node->journal.last;
 
@@ -106,8 +105,6 @@ ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_block_t  *block;
 
     block = (ngx_http_agentstream_block_t *) node->tail;
-
-    /* the terminal packet has no origin */
 
     if (size > sizeof(node->tail) - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD
                - sizeof(ngx_http_agentstream_record_t))
@@ -172,12 +169,10 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
     /* a quarter of what there is, in pages: little of a journal is empty, and
        the zone does not run out of neighbouring pages */
 
-    want = NGX_HTTP_AGENTSTREAM_BLOCK_MIN;
+    want = ngx_min(journal->size / 4, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
 
-    if (journal->size > NGX_HTTP_AGENTSTREAM_BLOCK_MIN) {
-        want = ngx_min(journal->size / 4, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
-        want = ngx_align(want, ngx_pagesize);
-    }
+    want = (want > NGX_HTTP_AGENTSTREAM_BLOCK_MIN)
+           ? ngx_align(want, ngx_pagesize) : NGX_HTTP_AGENTSTREAM_BLOCK_MIN;
 
     want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + size);
 
@@ -261,6 +256,50 @@ ngx_http_agentstream_journal_drop_locked(ngx_http_agentstream_zone_t *zone,
     ngx_slab_free_locked(zone->shpool, block);
 
     return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    size_t                           size;
+    ngx_http_agentstream_block_t    *block, *last, **p;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+    last = journal->last;
+
+    if (last == (ngx_http_agentstream_block_t *) node->tail) {
+        return;
+    }
+
+    size = NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + last->used;
+
+    /* the slab rounds up to twice as much at most */
+
+    if (size * 2 > NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + last->size) {
+        return;
+    }
+
+    block = ngx_slab_alloc_locked(zone->shpool, size);
+
+    if (block == NULL) {
+        return;
+    }
+
+    journal->size -= last->size - last->used;
+    journal->dropped++;
+
+    last->size = last->used;
+    ngx_memcpy(block, last, size);
+
+    for (p = &journal->first; *p != last; p = &(*p)->next) { /* void */ }
+
+    *p = block;
+    journal->last = block;
+
+    ngx_slab_free_locked(zone->shpool, last);
 }
 
 

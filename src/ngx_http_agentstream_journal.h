@@ -19,9 +19,6 @@
  */
 
 
-#define NGX_HTTP_AGENTSTREAM_ORIGIN_MAX  256
-
-
 /* a reader's place; zeroed and with the seq wanted next it is a valid one */
 
 typedef struct {
@@ -37,9 +34,9 @@ ngx_int_t ngx_http_agentstream_journal_create_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 
 /*
- * Room for one packet of at most size bytes, contiguous; NULL: the zone is
- * full.  It belongs to the owner until append() or the next reserve().  The
- * oldest packets are dropped when all would exceed limit.
+ * Room for one packet and its origin of at most size bytes, contiguous; NULL:
+ * the zone is full.  It belongs to the owner until append() or the next
+ * reserve().  The oldest packets are dropped when all would exceed limit.
  */
 u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit);
@@ -51,11 +48,14 @@ u_char *ngx_http_agentstream_journal_reserve_tail(
     size_t size);
 
 /* the reserved packet, from its start to last, becomes the next one; part and
-   origin (at most NGX_HTTP_AGENTSTREAM_ORIGIN_MAX bytes) are for whoever takes
-   the turn over */
+   origin are for whoever takes the turn over */
 void ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part,
     ngx_str_t *origin);
+
+/* no packet will follow: the last block gives back what it did not need */
+void ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node);
 
 /* a record, as it was appended */
 typedef ngx_int_t (*ngx_http_agentstream_journal_pt)(void *data, uint64_t seq,

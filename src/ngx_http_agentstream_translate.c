@@ -165,13 +165,18 @@ ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
 {
     u_char                          *p;
     ngx_int_t                        rc;
+    ngx_str_t                        origin;
     ngx_http_agentstream_acp_buf_t   b;
 
     if (tr->finished) {
         return NGX_OK;
     }
 
-    /* not in tr->buf: the owner may call it from within reserve() */
+    /* not in tr->buf: the owner may call it from within reserve(), for another
+       packet that has an origin */
+
+    origin = tr->origin;
+    tr->origin.len = 0;
 
     ngx_memzero(&b, sizeof(ngx_http_agentstream_acp_buf_t));
 
@@ -194,6 +199,8 @@ ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
     }
 
     ngx_http_agentstream_acp_destroy(&b);
+
+    tr->origin = origin;
 
     return rc;
 }
@@ -606,22 +613,16 @@ ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
 {
     u_char  *p;
 
-    if (tr->buf.failed) {
-        return NGX_ERROR;
+    p = tr->buf.failed ? NULL : tr->sink->reserve(tr->ctx, tr->buf.len);
+
+    if (p) {
+        p = ngx_cpymem(p, tr->buf.start, tr->buf.len);
+        (void) tr->sink->commit(tr->ctx, p, part);
     }
-
-    p = tr->sink->reserve(tr->ctx, tr->buf.len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    p = ngx_cpymem(p, tr->buf.start, tr->buf.len);
-
-    (void) tr->sink->commit(tr->ctx, p, part);
 
     tr->origin.len = 0;
 
-    return NGX_OK;
+    return p ? NGX_OK : NGX_ERROR;
 }
 
 

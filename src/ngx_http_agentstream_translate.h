@@ -111,8 +111,8 @@ ngx_http_agentstream_translate_t *ngx_http_agentstream_translate_create(
 void ngx_http_agentstream_translate_destroy(
     ngx_http_agentstream_translate_t *tr);
 
-/* what the packet that is being committed tells a successor of the part it is
-   the first of: at most 256 bytes, empty for most; see _restore() */
+/* what the packet that is being reserved and committed tells a successor of the
+   part it is the first of: at most 256 bytes, empty for most; see _restore() */
 ngx_str_t *ngx_http_agentstream_translate_origin(
     ngx_http_agentstream_translate_t *tr);
 

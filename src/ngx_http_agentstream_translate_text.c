@@ -184,21 +184,22 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
 
     id = tr->conf.core ? NULL : &m->sn.str;
 
-    p = tr->sink->reserve(tr->ctx,
-                          ngx_http_agentstream_acp_chunk_size(id, text,
-                                                         &m->session->meta));
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    p = ngx_http_agentstream_acp_chunk(p, tr->timestamp, kind, id, text,
-                                       &m->session->meta);
-
     if (part->number == 0) {
         part->number = ++tr->number;
         ngx_http_agentstream_translate_mark(tr, &m->session->id, &m->sn.str,
                                             &part->sn.str, NULL);
     }
+
+    p = tr->sink->reserve(tr->ctx,
+                          ngx_http_agentstream_acp_chunk_size(id, text,
+                                                         &m->session->meta));
+    if (p == NULL) {
+        tr->origin.len = 0;
+        return NGX_ERROR;
+    }
+
+    p = ngx_http_agentstream_acp_chunk(p, tr->timestamp, kind, id, text,
+                                       &m->session->meta);
 
     seq = tr->sink->commit(tr->ctx, p, part->number);
 

@@ -200,6 +200,7 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
                        sizeof(turn->node->stop_reason) - 1));
 
     ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
+    ngx_http_agentstream_journal_pack_locked(zone, turn->node);
     ngx_http_agentstream_zone_finish_locked(zone, turn->node);
 
     ngx_http_agentstream_zone_unlock(zone);

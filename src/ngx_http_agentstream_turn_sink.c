@@ -49,7 +49,6 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
-    size_t                        head;
     u_char                       *p;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
@@ -70,8 +69,9 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
         }
     }
 
-    head = ngx_http_agentstream_sse_head_size(&turn->id);
-    size += head + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
+    size += ngx_http_agentstream_sse_head_size(&turn->id)
+            + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN
+            + ngx_http_agentstream_translate_origin(turn->translate)->len;
 
     p = ngx_http_agentstream_journal_reserve(zone, node, size,
                                              turn->conf->turn_size);
