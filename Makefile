@@ -275,7 +275,7 @@ test: deps-test build console check fuzz $(BUILD)/unit/.built ## run all the tes
 test-asan: export AGENTSTREAM_MODULE = $(abspath $(BUILD))/asan/$(MODULE).so
 test-asan: export AGENTSTREAM_NGINX = $(abspath $(BUILD))/asan/nginx-asan
 test-asan: export AGENTSTREAM_ASAN = $(abspath $(BUILD))/asan/log
-test-asan: deps-test build asan alloc ## run the tests with the module sanitized
+test-asan: deps-test build console asan alloc $(BUILD)/bench/budget ## run the tests with the module sanitized
 	@rm -rf $(AGENTSTREAM_ASAN) && mkdir -p -m 1777 $(AGENTSTREAM_ASAN)
 	@rc=0; prove -j$(JOBS) -I t/lib $(TESTS) || rc=$$?; \
 	for log in $(AGENTSTREAM_ASAN)/*; do \

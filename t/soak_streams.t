@@ -15,12 +15,16 @@ use warnings;
 use FindBin;
 use Test::More;
 
-plan(skip_all => 'a sanitized worker keeps what it frees')
-    if $ENV{AGENTSTREAM_ASAN};
 plan(skip_all => 'no libcurl headers: apt-get install libcurl4-openssl-dev')
     if system('echo "#include <curl/curl.h>" | cc -E - >/dev/null 2>&1');
 
-my @said = `$FindBin::Bin/../bench/soak.mjs --packets=10000 --turns=400 --ticks=5000 --kb=24 2>&1`;
+# a sanitized worker keeps what it frees: its memory says nothing, but the
+# streams are still to be whole
+
+my $limits = $ENV{AGENTSTREAM_ASAN}
+             ? '--packets=2000 --turns=100 --ticks=1000 --kb=1000000'
+             : '--packets=10000 --turns=400 --ticks=5000 --kb=24';
+my @said = `$FindBin::Bin/../bench/soak.mjs $limits 2>&1`;
 
 is($?, 0, 'streams that are open for long') or diag(@said);
 note(@said);
