@@ -295,12 +295,12 @@ my %FAULT = (
     # the worker
 
     'worker-killed' => [both => sub { my ($r) = @_;
-        { kills => [killed($r, { packets => between($r, 1, 30) })] } }],
+        { kills => [killed($r, { packets => between($r, 1, 15) })] } }],
     'worker-killed-early' => [both => sub { my ($r) = @_;
         { kills => [killed($r, { ms => between($r, 0, 60) })] } }],
     'worker-killed-twice' => [both => sub { my ($r) = @_;
-        { kills => [killed($r, { packets => between($r, 1, 10) },
-                               { packets => between($r, 8, 30) })] } }],
+        { kills => [killed($r, { packets => between($r, 1, 6) },
+                               { packets => between($r, 5, 15) })] } }],
     'worker-killed-asked' => [both => sub { my ($r) = @_;
         { asks => 1, kills => [killed($r, { asked => 1,
                                             ms => between($r, 0, 600) })] } }],

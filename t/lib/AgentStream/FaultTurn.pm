@@ -271,7 +271,8 @@ sub answer {
     my $asked = $case->{asked} //= {};
     my $got = $case->{got};
 
-    $case->{told} = 0 if ($case->{told} // 0) > @$got;
+    # a client that reads all of it again has less than it had
+    $case->{told} = 0 if !defined $case->{told} || $case->{told} > @$got;
 
     while ($case->{told} < @$got) {
         my $p = packet_json($got->[ $case->{told}++ ]);

@@ -102,7 +102,7 @@ sub fault_run {
 
     # a fault at a byte that a short turn does not reach does not happen
 
-    my @names = fault_names($side);
+    my @names = (fault_names($side), fault_names($side, 'kill'));
 
     $happened{$side}{$_} += $fired->{$_} for keys %$fired;
 
