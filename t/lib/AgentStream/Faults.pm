@@ -276,7 +276,11 @@ sub finish_world {
 
     is($is->{connections}, $t->{base}{connections}, 'connections are back');
     cmp_ok($is->{descriptors}, '<=', $t->{base}{descriptors},
-           'descriptors are back');
+           'descriptors are back')
+        or diag(map { my $pid = $_; "worker $pid:\n", map { "    $_: "
+                      . (readlink("/proc/$pid/fd/$_") // 'gone') . "\n" }
+                      map { m{(\d+)$} } glob "/proc/$pid/fd/*" }
+                $t->workers());
     note("zone: room for $is->{zone} packets, $t->{base}{zone} before");
     cmp_ok($is->{zone}, '>=', $t->{base}{zone} * 0.95, 'the zone is back')
         or diag("room for $is->{zone} packets, $t->{base}{zone} before");
