@@ -86,13 +86,22 @@ ngx_http_agentstream_output_free(u_char *p)
 ngx_int_t
 ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
 {
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
-    ngx_http_cleanup_t  *cln;
-    ngx_pool_cleanup_t  *pcln;
+    ngx_connection_t          *c;
+    ngx_http_request_t        *r;
+    ngx_http_cleanup_t        *cln;
+    ngx_pool_cleanup_t        *pcln;
+    ngx_http_core_loc_conf_t  *clcf;
 
     r = out->request;
     c = r->connection;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    /* a packet does not wait until the one before it is acknowledged */
+
+    if (clcf->tcp_nodelay && ngx_tcp_nodelay(c) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     cln = ngx_http_cleanup_add(r, 0);
     pcln = ngx_pool_cleanup_add(r->pool, 0);

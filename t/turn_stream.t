@@ -4,14 +4,18 @@
 # speaks, comments while it is silent; and what it costs upstream.
 #
 # Broken by: buffered output, a missing flush, a wrong header, a prompt sent
-# before the event stream is open, half a surrogate pair sent on.
+# before the event stream is open, half a surrogate pair sent on, a packet that
+# waits until the one before it is acknowledged.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 
+use constant FIONREAD => 0x541b;
+
 my $t = AgentStream->new(
+    server => 'location /nagle { agentstream /opencode/; tcp_nodelay off; }',
     http => 'gzip on; gzip_types *; gzip_min_length 1;',
     location => 'agentstream_keepalive 150ms;');
 
@@ -118,5 +122,31 @@ $t->wait([$c], until => sub { $_[0]->packets() > 2 });
 $c->close();
 $t->wait([$other]);
 check_turn($other, 'beside a client that left');
+
+# what a client does not read it acknowledges late, and yet no packet waits for
+# that, unless it is told to
+
+my @streams = map { $t->open('POST', "/$_/" . $t->session() . '/send-message',
+                             body => { content => 'text:150:24:10' })
+              } qw(sessions nagle);
+my @sizes = ({}, {});
+my $until = time() + scaled(1.7);
+
+while (time() < $until) {
+    for (0, 1) {
+        my $n = pack('i', 0);
+
+        ioctl($streams[$_]{fh}, FIONREAD, $n) or die "ioctl: $!\n";
+        $sizes[$_]{ unpack 'i', $n }++;
+    }
+
+    sleep(0.002);
+}
+
+my ($alone, $together) = map { scalar keys %$_ } @sizes;
+
+cmp_ok($alone, '>', $together * 1.5, 'packets do not wait for each other');
+$t->wait([@streams], timeout => 20);
+check_turn($_, 'read late') for @streams;
 
 $t->done();
