@@ -349,8 +349,8 @@ ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
     node = ngx_http_agentstream_zone_running_locked(zone, &key);
 
     if (node) {
-        h->running.len = node->id_len;
-        ngx_memcpy(p, node->id, node->id_len);
+        h->running.len = node->sn.str.len;
+        ngx_memcpy(p, node->sn.str.data, node->sn.str.len);
     }
 
     ngx_http_agentstream_zone_unlock(zone);

@@ -230,8 +230,8 @@ ngx_http_agentstream_reader_next(ngx_http_agentstream_reader_t *reader)
     node = ngx_http_agentstream_zone_turn_locked(zone, &reader->args.key,
                                                  reader->args.number);
     if (node) {
-        turn->len = node->id_len;
-        ngx_memcpy(turn->data, node->id, node->id_len);
+        turn->len = node->sn.str.len;
+        ngx_memcpy(turn->data, node->sn.str.data, node->sn.str.len);
         reader->args.number = node->number;
     }
 

@@ -364,7 +364,7 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     node = wanted.len ? ngx_http_agentstream_zone_find_locked(zone, &wanted)
                       : NULL;
 
-    if (node && (node->session->key_len != key.len
+    if (node && (node->session->sn.str.len != key.len
                  || ngx_memcmp(node->session->key, key.data, key.len) != 0))
     {
         node = NULL;
@@ -394,8 +394,8 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     req->number = zone->sh->number;
 
     if (found) {
-        turn.len = node->id_len;
-        ngx_memcpy(turn.data, node->id, node->id_len);
+        turn.len = node->sn.str.len;
+        ngx_memcpy(turn.data, node->sn.str.data, node->sn.str.len);
         number = node->number;
     }
 
@@ -709,9 +709,8 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
     body.data = p;
 
     if (node) {
-        p = ngx_sprintf(body.data, "{\"turnId\":\"%*s\",\"running\":%s,"
-                        "\"stopReason\":",
-                        (size_t) node->id_len, node->id,
+        p = ngx_sprintf(body.data, "{\"turnId\":\"%V\",\"running\":%s,"
+                        "\"stopReason\":", &node->sn.str,
                         node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
                         ? "false" : "true");
 

@@ -336,8 +336,8 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
         turn->node = node;
 
     } else if (rc != NGX_ERROR && node) {
-        other->len = node->id_len;
-        ngx_memcpy(other->data, node->id, node->id_len);
+        other->len = node->sn.str.len;
+        ngx_memcpy(other->data, node->sn.str.data, node->sn.str.len);
     }
 
     ngx_http_agentstream_zone_unlock(zone);

@@ -279,8 +279,7 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 
     zone = ngx_http_agentstream_worker->zone;
 
-    id.data = node->id;
-    id.len = node->id_len;
+    id = node->sn.str;
     ngx_str_null(&none);
 
     size = ngx_http_agentstream_sse_head_size(&id)

@@ -27,10 +27,6 @@
 #define NGX_HTTP_AGENTSTREAM_ZONE_LOOK   64
 
 
-static void ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
-static void ngx_http_agentstream_zone_insert_turn(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_oldest_locked(
     ngx_http_agentstream_zone_t *zone);
 
@@ -75,9 +71,9 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
     zone->shpool->data = sh;
 
     ngx_rbtree_init(&sh->sessions, &sh->sessions_sentinel,
-                    ngx_http_agentstream_zone_insert_session);
+                    ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&sh->turns, &sh->turns_sentinel,
-                    ngx_http_agentstream_zone_insert_turn);
+                    ngx_str_rbtree_insert_value);
     ngx_queue_init(&sh->running);
     ngx_queue_init(&sh->finished);
 
@@ -166,21 +162,23 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
             goto failed;
         }
 
-        session->key_len = key->len;
         ngx_memcpy(session->key, key->data, key->len);
-        session->node.key = ngx_murmur_hash2(key->data, key->len);
+        session->sn.str.data = session->key;
+        session->sn.str.len = key->len;
+        session->sn.node.key = ngx_murmur_hash2(key->data, key->len);
         session->running = NULL;
         ngx_queue_init(&session->turns);
         ngx_queue_init(&session->tickets);
 
-        ngx_rbtree_insert(&zone->sh->sessions, &session->node);
+        ngx_rbtree_insert(&zone->sh->sessions, &session->sn.node);
     }
 
     ngx_memzero(nd, sizeof(ngx_http_agentstream_node_t));
 
-    nd->id_len = ngx_min(id->len, sizeof(nd->id));
-    ngx_memcpy(nd->id, id->data, nd->id_len);
-    nd->node.key = ngx_murmur_hash2(nd->id, nd->id_len);
+    nd->sn.str.data = nd->id;
+    nd->sn.str.len = ngx_min(id->len, sizeof(nd->id));
+    ngx_memcpy(nd->id, id->data, nd->sn.str.len);
+    nd->sn.node.key = ngx_murmur_hash2(nd->id, nd->sn.str.len);
     nd->session = session;
     nd->owner = zone->slot;
     nd->generation = zone->generation;
@@ -189,7 +187,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     nd->request_id = p;
     nd->request_id_len = request_id->len;
 
-    ngx_rbtree_insert(&zone->sh->turns, &nd->node);
+    ngx_rbtree_insert(&zone->sh->turns, &nd->sn.node);
     ngx_queue_insert_tail(&session->turns, &nd->sibling);
     ngx_queue_insert_tail(&zone->sh->running, &nd->queue);
     session->running = nd;
@@ -247,35 +245,12 @@ ngx_http_agentstream_node_t *
 ngx_http_agentstream_zone_find_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *id)
 {
-    uint32_t                      hash;
-    ngx_int_t                     rc;
-    ngx_rbtree_node_t            *node, *sentinel;
-    ngx_http_agentstream_node_t  *nd;
+    uint32_t  hash;
 
     hash = ngx_murmur_hash2(id->data, id->len);
 
-    node = zone->sh->turns.root;
-    sentinel = zone->sh->turns.sentinel;
-
-    while (node != sentinel) {
-
-        if (hash != node->key) {
-            node = (hash < node->key) ? node->left : node->right;
-            continue;
-        }
-
-        nd = (ngx_http_agentstream_node_t *) node;
-
-        rc = ngx_memn2cmp(id->data, nd->id, id->len, nd->id_len);
-
-        if (rc == 0) {
-            return nd;
-        }
-
-        node = (rc < 0) ? node->left : node->right;
-    }
-
-    return NULL;
+    return (ngx_http_agentstream_node_t *)
+               ngx_str_rbtree_lookup(&zone->sh->turns, id, hash);
 }
 
 
@@ -283,35 +258,12 @@ ngx_http_agentstream_session_t *
 ngx_http_agentstream_zone_session_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key)
 {
-    uint32_t                         hash;
-    ngx_int_t                        rc;
-    ngx_rbtree_node_t               *node, *sentinel;
-    ngx_http_agentstream_session_t  *session;
+    uint32_t  hash;
 
     hash = ngx_murmur_hash2(key->data, key->len);
 
-    node = zone->sh->sessions.root;
-    sentinel = zone->sh->sessions.sentinel;
-
-    while (node != sentinel) {
-
-        if (hash != node->key) {
-            node = (hash < node->key) ? node->left : node->right;
-            continue;
-        }
-
-        session = (ngx_http_agentstream_session_t *) node;
-
-        rc = ngx_memn2cmp(key->data, session->key, key->len, session->key_len);
-
-        if (rc == 0) {
-            return session;
-        }
-
-        node = (rc < 0) ? node->left : node->right;
-    }
-
-    return NULL;
+    return (ngx_http_agentstream_session_t *)
+               ngx_str_rbtree_lookup(&zone->sh->sessions, key, hash);
 }
 
 
@@ -324,76 +276,6 @@ ngx_http_agentstream_zone_running_locked(ngx_http_agentstream_zone_t *zone,
     session = ngx_http_agentstream_zone_session_locked(zone, key);
 
     return session ? session->running : NULL;
-}
-
-
-static void
-ngx_http_agentstream_zone_insert_session(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
-{
-    ngx_rbtree_node_t               **p;
-    ngx_http_agentstream_session_t   *s, *t;
-
-    for ( ;; ) {
-
-        if (node->key != temp->key) {
-            p = (node->key < temp->key) ? &temp->left : &temp->right;
-
-        } else {
-            s = (ngx_http_agentstream_session_t *) node;
-            t = (ngx_http_agentstream_session_t *) temp;
-
-            p = (ngx_memn2cmp(s->key, t->key, s->key_len, t->key_len) < 0)
-                ? &temp->left : &temp->right;
-        }
-
-        if (*p == sentinel) {
-            break;
-        }
-
-        temp = *p;
-    }
-
-    *p = node;
-    node->parent = temp;
-    node->left = sentinel;
-    node->right = sentinel;
-    ngx_rbt_red(node);
-}
-
-
-static void
-ngx_http_agentstream_zone_insert_turn(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
-{
-    ngx_rbtree_node_t            **p;
-    ngx_http_agentstream_node_t   *n, *t;
-
-    for ( ;; ) {
-
-        if (node->key != temp->key) {
-            p = (node->key < temp->key) ? &temp->left : &temp->right;
-
-        } else {
-            n = (ngx_http_agentstream_node_t *) node;
-            t = (ngx_http_agentstream_node_t *) temp;
-
-            p = (ngx_memn2cmp(n->id, t->id, n->id_len, t->id_len) < 0)
-                ? &temp->left : &temp->right;
-        }
-
-        if (*p == sentinel) {
-            break;
-        }
-
-        temp = *p;
-    }
-
-    *p = node;
-    node->parent = temp;
-    node->left = sentinel;
-    node->right = sentinel;
-    ngx_rbt_red(node);
 }
 
 
@@ -593,7 +475,7 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
 
     ngx_queue_remove(&node->sibling);
     ngx_queue_remove(&node->queue);
-    ngx_rbtree_delete(&zone->sh->turns, &node->node);
+    ngx_rbtree_delete(&zone->sh->turns, &node->sn.node);
     ngx_slab_free_locked(zone->shpool, node);
     zone->sh->nfinished--;
 
@@ -608,7 +490,7 @@ ngx_http_agentstream_zone_release_locked(ngx_http_agentstream_zone_t *zone,
     if (ngx_queue_empty(&session->turns)
         && ngx_queue_empty(&session->tickets))
     {
-        ngx_rbtree_delete(&zone->sh->sessions, &session->node);
+        ngx_rbtree_delete(&zone->sh->sessions, &session->sn.node);
         ngx_slab_free_locked(zone->shpool, session);
     }
 }

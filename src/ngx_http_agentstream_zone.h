@@ -84,7 +84,7 @@ typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
 /* a turn as all workers see it; a running one is never freed */
 
 typedef struct {
-    ngx_rbtree_node_t                    node;     /* by id */
+    ngx_str_node_t                       sn;       /* by id */
     ngx_queue_t                          queue;    /* of running turns, or of
                                                       finished ones */
     ngx_queue_t                          sibling;  /* in its session, oldest
@@ -109,7 +109,6 @@ typedef struct {
                                       NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
 
     u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
-    uint32_t                             id_len;
     uint32_t                             packets;  /* settings of the location
                                                       that started it, also */
     uint32_t                             tool_kinds;   /* for a successor */
@@ -136,11 +135,10 @@ typedef struct {
 
 
 struct ngx_http_agentstream_session_s {
-    ngx_rbtree_node_t                    node;     /* by key */
+    ngx_str_node_t                       sn;       /* by key */
     ngx_queue_t                          turns;
     ngx_queue_t                          tickets;  /* of senders that wait */
     ngx_http_agentstream_node_t         *running;
-    size_t                               key_len;
     u_char                               key[1];   /* server, route and id */
 };
 
