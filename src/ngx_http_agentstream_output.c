@@ -83,6 +83,25 @@ ngx_http_agentstream_output_free(u_char *p)
 }
 
 
+void
+ngx_http_agentstream_output_wait(ngx_http_request_t *r)
+{
+    ngx_event_t  *rev;
+
+    /* a worker that leaves need not linger for what was read whole */
+    r->lingering_close = 0;
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    rev = r->connection->read;
+
+    if (rev->ready) {
+        ngx_post_event(rev, &ngx_posted_events);
+    }
+}
+
+
 ngx_int_t
 ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
 {
@@ -118,15 +137,7 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
 
     ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
 
-    /* the body was read whole: a worker that leaves need not linger */
-    r->lingering_close = 0;
-
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (c->read->ready) {
-        ngx_post_event(c->read, &ngx_posted_events);
-    }
+    ngx_http_agentstream_output_wait(r);
 
     out->sent_at = ngx_current_msec;
 

@@ -50,6 +50,10 @@ typedef struct {
 } ngx_http_agentstream_output_t;
 
 
+/* the request, whose body was read, waits for something other than its client,
+   but sees it leave */
+void ngx_http_agentstream_output_wait(ngx_http_request_t *r);
+
 /* takes over the request, whose body was read; request, keepalive, handler
    and data are set */
 ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out);

@@ -72,6 +72,9 @@ static ngx_str_t ngx_http_agentstream_prompt_text(
 static ngx_int_t ngx_http_agentstream_prompt_string(
     ngx_http_agentstream_prompt_ctx_t *ctx, const char *name,
     ngx_uint_t value);
+static ngx_int_t ngx_http_agentstream_prompt_member(
+    ngx_http_agentstream_prompt_ctx_t *ctx, const char *name,
+    ngx_uint_t value);
 static ngx_int_t ngx_http_agentstream_prompt_refuse(
     ngx_http_agentstream_prompt_ctx_t *ctx, const char *fmt, ...);
 static ngx_int_t ngx_http_agentstream_prompt_refuse_block(
@@ -282,7 +285,6 @@ static ngx_int_t
 ngx_http_agentstream_prompt_parts(ngx_http_agentstream_prompt_ctx_t *ctx,
     ngx_uint_t value)
 {
-    ngx_str_t                     raw;
     ngx_uint_t                    v, n, type;
     ngx_http_agentstream_json_t  *json;
 
@@ -320,12 +322,7 @@ ngx_http_agentstream_prompt_parts(ngx_http_agentstream_prompt_ctx_t *ctx,
         return ngx_http_agentstream_prompt_refuse(ctx, "\"parts\" is empty");
     }
 
-    raw = ngx_http_agentstream_json_raw(json, value);
-
-    ngx_http_agentstream_prompt_write(ctx, ",\"parts\":");
-    ngx_http_agentstream_prompt_copy(ctx, &raw);
-
-    return NGX_OK;
+    return ngx_http_agentstream_prompt_member(ctx, "parts", value);
 }
 
 
@@ -333,7 +330,6 @@ static ngx_int_t
 ngx_http_agentstream_prompt_model(ngx_http_agentstream_prompt_ctx_t *ctx,
     ngx_uint_t value)
 {
-    ngx_str_t                     raw;
     ngx_uint_t                    v;
     ngx_http_agentstream_json_t  *json;
 
@@ -362,12 +358,7 @@ ngx_http_agentstream_prompt_model(ngx_http_agentstream_prompt_ctx_t *ctx,
             "\"model\" must be {\"providerID\": string, \"modelID\": string}");
     }
 
-    raw = ngx_http_agentstream_json_raw(json, value);
-
-    ngx_http_agentstream_prompt_write(ctx, ",\"model\":");
-    ngx_http_agentstream_prompt_copy(ctx, &raw);
-
-    return NGX_OK;
+    return ngx_http_agentstream_prompt_member(ctx, "model", value);
 }
 
 
@@ -375,7 +366,6 @@ static ngx_int_t
 ngx_http_agentstream_prompt_tools(ngx_http_agentstream_prompt_ctx_t *ctx,
     ngx_uint_t value)
 {
-    ngx_str_t                     raw;
     ngx_uint_t                    v, type;
     ngx_http_agentstream_json_t  *json;
 
@@ -400,12 +390,7 @@ ngx_http_agentstream_prompt_tools(ngx_http_agentstream_prompt_ctx_t *ctx,
         }
     }
 
-    raw = ngx_http_agentstream_json_raw(json, value);
-
-    ngx_http_agentstream_prompt_write(ctx, ",\"tools\":");
-    ngx_http_agentstream_prompt_copy(ctx, &raw);
-
-    return NGX_OK;
+    return ngx_http_agentstream_prompt_member(ctx, "tools", value);
 
 refuse:
 
@@ -718,12 +703,22 @@ static ngx_int_t
 ngx_http_agentstream_prompt_string(ngx_http_agentstream_prompt_ctx_t *ctx,
     const char *name, ngx_uint_t value)
 {
-    ngx_str_t  raw;
-
     if (ngx_http_agentstream_json_string(ctx->json, value).len == 0) {
         return ngx_http_agentstream_prompt_refuse(ctx,
                                  "\"%s\" must be a string, not empty", name);
     }
+
+    return ngx_http_agentstream_prompt_member(ctx, name, value);
+}
+
+
+/* as it came */
+
+static ngx_int_t
+ngx_http_agentstream_prompt_member(ngx_http_agentstream_prompt_ctx_t *ctx,
+    const char *name, ngx_uint_t value)
+{
+    ngx_str_t  raw;
 
     raw = ngx_http_agentstream_json_raw(ctx->json, value);
 

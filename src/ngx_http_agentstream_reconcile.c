@@ -22,6 +22,10 @@
 #define NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT  10000
 
 
+static ngx_int_t ngx_http_agentstream_reconcile_call(
+    ngx_http_agentstream_reconcile_t *rec, ngx_uint_t request,
+    ngx_str_t *session, ngx_msec_t timeout,
+    ngx_http_agentstream_call_done_pt handler);
 static ngx_int_t ngx_http_agentstream_reconcile_fetch(
     ngx_http_agentstream_reconcile_t *rec);
 static void ngx_http_agentstream_reconcile_status_done(void *data,
@@ -40,27 +44,44 @@ ngx_int_t
 ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec,
     ngx_uint_t full)
 {
-    ngx_http_agentstream_call_t  *call;
-
     rec->full |= full;
 
     if (rec->call) {
         return NGX_OK;
     }
 
-    call = ngx_http_agentstream_call_create(rec->conf, rec->route,
-                                            NGX_HTTP_AGENTSTREAM_GET_STATUS,
-                                            NULL, NULL, rec->directory);
+    rec->next = 0;
+
+    return ngx_http_agentstream_reconcile_call(rec,
+                                   NGX_HTTP_AGENTSTREAM_GET_STATUS, NULL,
+                                   NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT,
+                                   ngx_http_agentstream_reconcile_status_done);
+}
+
+
+/* timeout 0: as of any call */
+
+static ngx_int_t
+ngx_http_agentstream_reconcile_call(ngx_http_agentstream_reconcile_t *rec,
+    ngx_uint_t request, ngx_str_t *session, ngx_msec_t timeout,
+    ngx_http_agentstream_call_done_pt handler)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(rec->conf, rec->route, request,
+                                            session, NULL, rec->directory);
     if (call == NULL) {
         return NGX_ERROR;
     }
 
-    call->timeout = NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT;
-    call->done_handler = ngx_http_agentstream_reconcile_status_done;
+    if (timeout) {
+        call->timeout = timeout;
+    }
+
+    call->done_handler = handler;
     call->data = rec;
 
     rec->call = call;
-    rec->next = 0;
 
     ngx_http_agentstream_call_open(call);
 
@@ -118,27 +139,14 @@ ngx_http_agentstream_reconcile_status_done(void *data,
 static ngx_int_t
 ngx_http_agentstream_reconcile_fetch(ngx_http_agentstream_reconcile_t *rec)
 {
-    ngx_str_t                    **sessions;
-    ngx_http_agentstream_call_t   *call;
+    ngx_str_t  **sessions;
 
     sessions = rec->sessions->elts;
 
-    call = ngx_http_agentstream_call_create(rec->conf, rec->route,
-                                            NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
-                                            sessions[rec->next], NULL,
-                                            rec->directory);
-    if (call == NULL) {
-        return NGX_ERROR;
-    }
-
-    call->done_handler = ngx_http_agentstream_reconcile_messages_done;
-    call->data = rec;
-
-    rec->call = call;
-
-    ngx_http_agentstream_call_open(call);
-
-    return NGX_OK;
+    return ngx_http_agentstream_reconcile_call(rec,
+                                 NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
+                                 sessions[rec->next], 0,
+                                 ngx_http_agentstream_reconcile_messages_done);
 }
 
 
@@ -218,27 +226,15 @@ static ngx_int_t
 ngx_http_agentstream_reconcile_asks(ngx_http_agentstream_reconcile_t *rec,
     ngx_uint_t permission)
 {
-    ngx_http_agentstream_call_t  *call;
-
-    call = ngx_http_agentstream_call_create(rec->conf, rec->route,
-                                      permission
-                                      ? NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS
-                                      : NGX_HTTP_AGENTSTREAM_GET_QUESTIONS,
-                                      NULL, NULL, rec->directory);
-    if (call == NULL) {
-        return NGX_ERROR;
-    }
-
-    call->timeout = NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT;
-    call->done_handler = ngx_http_agentstream_reconcile_asks_done;
-    call->data = rec;
-
-    rec->call = call;
     rec->permission = permission;
 
-    ngx_http_agentstream_call_open(call);
-
-    return NGX_OK;
+    return ngx_http_agentstream_reconcile_call(rec,
+                                     permission
+                                     ? NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS
+                                     : NGX_HTTP_AGENTSTREAM_GET_QUESTIONS,
+                                     NULL,
+                                     NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT,
+                                     ngx_http_agentstream_reconcile_asks_done);
 }
 
 

@@ -572,6 +572,15 @@ ngx_http_agentstream_request_route(ngx_http_request_t *r, ngx_str_t *route)
 
 
 ngx_int_t
+ngx_http_agentstream_request_key(ngx_http_agentstream_request_t *req,
+    ngx_str_t *key)
+{
+    return ngx_http_agentstream_turn_key(req->request->pool, req->conf,
+                                         &req->server, &req->session, key);
+}
+
+
+ngx_int_t
 ngx_http_agentstream_request_error(ngx_http_agentstream_request_t *req,
     ngx_uint_t status, const char *message, ngx_str_t *details)
 {

@@ -20,6 +20,9 @@
 #include "ngx_http_agentstream_zone.h"
 
 
+static ngx_int_t ngx_http_agentstream_request_answer_body(
+    ngx_http_agentstream_request_t *req, ngx_uint_t kind, ngx_uint_t request,
+    ngx_uint_t permission);
 static ngx_int_t ngx_http_agentstream_request_answer(
     ngx_http_agentstream_request_t *req, ngx_uint_t request,
     ngx_uint_t permission, ngx_str_t *content);
@@ -51,18 +54,10 @@ ngx_int_t
 ngx_http_agentstream_request_question_reply(
     ngx_http_agentstream_request_t *req)
 {
-    ngx_int_t  rc;
-    ngx_str_t  content;
-
-    content = ngx_http_agentstream_request_body(req,
-                                      NGX_HTTP_AGENTSTREAM_BODY_ANSWERS, &rc);
-    if (content.len == 0) {
-        return rc;
-    }
-
-    return ngx_http_agentstream_request_answer(req,
+    return ngx_http_agentstream_request_answer_body(req,
+                                          NGX_HTTP_AGENTSTREAM_BODY_ANSWERS,
                                           NGX_HTTP_AGENTSTREAM_REPLY_QUESTION,
-                                          0, &content);
+                                          0);
 }
 
 
@@ -80,18 +75,27 @@ ngx_int_t
 ngx_http_agentstream_request_permission_reply(
     ngx_http_agentstream_request_t *req)
 {
+    return ngx_http_agentstream_request_answer_body(req,
+                                        NGX_HTTP_AGENTSTREAM_BODY_REPLY,
+                                        NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION,
+                                        1);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_answer_body(ngx_http_agentstream_request_t *req,
+    ngx_uint_t kind, ngx_uint_t request, ngx_uint_t permission)
+{
     ngx_int_t  rc;
     ngx_str_t  content;
 
-    content = ngx_http_agentstream_request_body(req,
-                                        NGX_HTTP_AGENTSTREAM_BODY_REPLY, &rc);
+    content = ngx_http_agentstream_request_body(req, kind, &rc);
     if (content.len == 0) {
         return rc;
     }
 
-    return ngx_http_agentstream_request_answer(req,
-                                        NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION,
-                                        1, &content);
+    return ngx_http_agentstream_request_answer(req, request, permission,
+                                               &content);
 }
 
 
@@ -140,17 +144,12 @@ ngx_http_agentstream_request_waits(ngx_http_agentstream_request_t *req,
 {
     ngx_int_t                     rc;
     ngx_str_t                     key;
-    ngx_pool_t                   *pool;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
-    pool = req->request->pool;
     zone = ngx_http_agentstream_worker->zone;
 
-    if (ngx_http_agentstream_turn_key(pool, req->conf, &req->server,
-                                      &req->session, &key)
-        != NGX_OK)
-    {
+    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -164,7 +163,7 @@ ngx_http_agentstream_request_waits(ngx_http_agentstream_request_t *req,
                                                       permission))
     {
         directory->len = node->directory.len;
-        directory->data = ngx_pstrdup(pool, &node->directory);
+        directory->data = ngx_pstrdup(req->request->pool, &node->directory);
 
         rc = directory->data ? NGX_OK : NGX_ERROR;
     }

@@ -116,8 +116,9 @@ ngx_int_t ngx_http_agentstream_request_nothing(
 void ngx_http_agentstream_request_free_body(
     ngx_http_agentstream_request_t *req);
 
-/* wait for something other than the client, but see it leave */
-void ngx_http_agentstream_request_wait(ngx_http_agentstream_request_t *req);
+/* of its session in the zone; in the request's pool */
+ngx_int_t ngx_http_agentstream_request_key(
+    ngx_http_agentstream_request_t *req, ngx_str_t *key);
 
 /* a relay to be opened; id, directory and content may be NULL; NULL: no
    memory */

@@ -13,6 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request_int.h"
 
 
@@ -21,25 +22,6 @@ static void ngx_http_agentstream_request_relay_done(void *data,
 static ngx_int_t ngx_http_agentstream_request_relay_answer(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_call_t *call,
     const char *missing);
-
-
-void
-ngx_http_agentstream_request_wait(ngx_http_agentstream_request_t *req)
-{
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
-
-    r = req->request;
-    c = r->connection;
-
-    r->lingering_close = 0;
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (c->read->ready) {
-        ngx_post_event(c->read, &ngx_posted_events);
-    }
-}
 
 
 ngx_http_agentstream_relay_t *
@@ -102,7 +84,7 @@ void
 ngx_http_agentstream_request_relay_open(ngx_http_agentstream_relay_t *relay)
 {
     if (relay->request) {
-        ngx_http_agentstream_request_wait(relay->request);
+        ngx_http_agentstream_output_wait(relay->request->request);
     }
 
     ngx_http_agentstream_call_open(relay->call);

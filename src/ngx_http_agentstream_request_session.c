@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_body.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request_int.h"
 #include "ngx_http_agentstream_turn.h"
 #include "ngx_http_agentstream_zone.h"
@@ -202,7 +203,7 @@ ngx_http_agentstream_request_delete(ngx_http_agentstream_request_t *req)
 
     ngx_add_timer(&relay->timer, NGX_HTTP_AGENTSTREAM_DELETE_POLL);
 
-    ngx_http_agentstream_request_wait(req);
+    ngx_http_agentstream_output_wait(req->request);
 
     return NGX_DONE;
 }

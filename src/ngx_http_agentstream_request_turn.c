@@ -16,6 +16,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_opencode.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_rebuild.h"
@@ -107,9 +108,7 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     }
 
     if (rc != NGX_OK
-        || ngx_http_agentstream_turn_key(r->pool, req->conf, &req->server,
-                                         &req->session, &sender->args.key)
-           != NGX_OK)
+        || ngx_http_agentstream_request_key(req, &sender->args.key) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -223,14 +222,12 @@ static ngx_int_t
 ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
 {
     ngx_int_t                     rc;
-    ngx_http_request_t           *r;
     ngx_http_agentstream_zone_t  *zone;
 
     if (sender->args.ticket) {
         return NGX_DONE;
     }
 
-    r = sender->req->request;
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
@@ -259,12 +256,7 @@ ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
 
     /* who leaves while it waits is dropped */
 
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (r->connection->read->ready) {
-        ngx_post_event(r->connection->read, &ngx_posted_events);
-    }
+    ngx_http_agentstream_output_wait(sender->req->request);
 
     return NGX_DONE;
 }
@@ -347,10 +339,7 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     req->follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
                    && value.len == 1 && value.data[0] == '1');
 
-    if (ngx_http_agentstream_turn_key(r->pool, req->conf, &req->server,
-                                      &req->session, &key)
-        != NGX_OK)
-    {
+    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -506,10 +495,7 @@ ngx_http_agentstream_request_kept(void *data)
     ngx_uint_t                    kept;
     ngx_http_agentstream_zone_t  *zone;
 
-    if (ngx_http_agentstream_turn_key(req->request->pool, req->conf,
-                                      &req->server, &req->session, &key)
-        != NGX_OK)
-    {
+    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
         return 0;
     }
 
@@ -535,10 +521,7 @@ ngx_http_agentstream_request_follow(ngx_http_request_t *r, void *data)
 
     ngx_str_t  key, turn;
 
-    if (ngx_http_agentstream_turn_key(r->pool, req->conf, &req->server,
-                                      &req->session, &key)
-        != NGX_OK)
-    {
+    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -674,18 +657,13 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
     size_t                        size;
     u_char                       *p;
     ngx_str_t                     key, body;
-    ngx_pool_t                   *pool;
     ngx_http_agentstream_ask_t   *ask;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
-    pool = req->request->pool;
     zone = ngx_http_agentstream_worker->zone;
 
-    if (ngx_http_agentstream_turn_key(pool, req->conf, &req->server,
-                                      &req->session, &key)
-        != NGX_OK)
-    {
+    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -700,7 +678,7 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
         size += ask->id_len + sizeof("\"\",") - 1;
     }
 
-    p = ngx_pnalloc(pool, size);
+    p = ngx_pnalloc(req->request->pool, size);
     if (p == NULL) {
         ngx_http_agentstream_zone_unlock(zone);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
