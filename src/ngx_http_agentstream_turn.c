@@ -177,7 +177,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     ngx_pool_t                   *pool;
     ngx_http_agentstream_turn_t  *turn;
 
-    pool = ngx_create_pool(2048, ngx_cycle->log);
+    pool = ngx_create_pool(4096, ngx_cycle->log);
     if (pool == NULL) {
         return NULL;
     }
