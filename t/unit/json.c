@@ -17,13 +17,10 @@
 #include <ngx_core.h>
 
 #include <cjson/cJSON.h>
-#include <dirent.h>
 
 #include "ngx_http_agentstream_json.h"
+#include "captures.h"
 #include "tap.h"
-
-
-#define CAPTURES  "t/data/captures"
 
 
 static ngx_int_t
@@ -666,27 +663,19 @@ test_mutated(void)
 static void
 test_captures(void)
 {
-    DIR            *dir;
-    char            path[512];
-    u_char         *p, *end, *last;
-    ngx_str_t       file;
-    ngx_uint_t      files, events, bad;
-    struct dirent  *entry;
+    DIR         *dir;
+    char         path[512];
+    u_char      *p, *end, *last;
+    ngx_str_t    file;
+    ngx_uint_t   files, events, bad;
 
-    dir = opendir(CAPTURES);
+    dir = NULL;
     files = 0;
     events = 0;
     bad = 0;
 
-    while (dir && (entry = readdir(dir))) {
+    while (capture_next(&dir, "", path, &file) == NGX_OK) {
 
-        if (strstr(entry->d_name, ".event.sse") == NULL) {
-            continue;
-        }
-
-        snprintf(path, sizeof(path), "%s/%s", CAPTURES, entry->d_name);
-
-        file = tap_read(path);
         files++;
 
         last = file.data + file.len;
@@ -714,10 +703,6 @@ test_captures(void)
         }
 
         free(file.data);
-    }
-
-    if (dir) {
-        closedir(dir);
     }
 
     tap_ok(files >= 50 && events > 2000, "%lu captures, %lu events",

@@ -19,14 +19,10 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include <dirent.h>
-
 #include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_opencode.h"
+#include "captures.h"
 #include "tap.h"
-
-
-#define CAPTURES  "t/data/captures"
 
 
 extern ngx_log_t  ngx_unit_log;
@@ -110,21 +106,13 @@ test_captures(void)
     char                         path[512];
     counts_t                     c;
     ngx_str_t                    text;
-    struct dirent               *entry;
     ngx_http_agentstream_sse_t   sse;
 
     ngx_memzero(&c, sizeof(counts_t));
 
-    dir = opendir(CAPTURES);
+    dir = NULL;
 
-    while (dir && (entry = readdir(dir)) != NULL) {
-
-        if (strstr(entry->d_name, ".event.sse") == NULL) {
-            continue;
-        }
-
-        snprintf(path, sizeof(path), CAPTURES "/%s", entry->d_name);
-        text = tap_read(path);
+    while (capture_next(&dir, "", path, &text) == NGX_OK) {
 
         ngx_memzero(&sse, sizeof(ngx_http_agentstream_sse_t));
 
@@ -138,7 +126,6 @@ test_captures(void)
         free(text.data);
     }
 
-    closedir(dir);
     ngx_http_agentstream_json_destroy(&c.json);
 
     tap_ok(c.events > 2500, "%lu events", (unsigned long) c.events);

@@ -19,16 +19,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include <dirent.h>
-
 #define TAP_REALLOC  1
 
 #include "ngx_http_agentstream_json.h"
 #include "ngx_http_agentstream_sse.h"
+#include "captures.h"
 #include "tap.h"
-
-
-#define CAPTURES  "t/data/captures"
 
 
 /* the events seen, each as "<data>" or "(skipped)" */
@@ -608,25 +604,17 @@ test_captures(void)
     events_t                     ev, lines;
     ngx_str_t                    file;
     ngx_uint_t                   k, files, events, bad;
-    struct dirent               *entry;
     ngx_http_agentstream_sse_t   sse;
 
     static size_t  sizes[] = { 0, 1, 7, 100, 1000, 4096, 16384 };
 
-    dir = opendir(CAPTURES);
+    dir = NULL;
     files = 0;
     events = 0;
     bad = 0;
 
-    while (dir && (entry = readdir(dir))) {
+    while (capture_next(&dir, "", path, &file) == NGX_OK) {
 
-        if (strstr(entry->d_name, ".event.sse") == NULL) {
-            continue;
-        }
-
-        snprintf(path, sizeof(path), "%s/%s", CAPTURES, entry->d_name);
-
-        file = tap_read(path);
         files++;
 
         init(&sse, &lines, 0);
@@ -660,10 +648,6 @@ test_captures(void)
 
         free(lines.seen);
         free(file.data);
-    }
-
-    if (dir) {
-        closedir(dir);
     }
 
     tap_ok(files >= 50 && events > 2000, "%lu captures, %lu events",

@@ -18,13 +18,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include <dirent.h>
-
 #include "ngx_http_agentstream_sse.h"
+#include "captures.h"
 #include "sink.h"
 
 
-#define CAPTURES  "t/data/captures"
 #define EXPECTED  "t/data/expected"
 
 #define CHAOS     10
@@ -162,40 +160,29 @@ replay_event(void *ctx, ngx_str_t *data)
 static ngx_str_t
 find_stream(const char *name, const char *turn)
 {
-    DIR            *dir;
-    char            path[512], prefix[256];
-    ngx_str_t       text, needle;
-    struct dirent  *entry;
+    DIR        *dir;
+    char        path[512], prefix[256];
+    ngx_str_t   text, needle;
 
     snprintf(prefix, sizeof(prefix), "%s.", name);
 
-    dir = opendir(CAPTURES);
-    ngx_str_null(&text);
+    dir = NULL;
 
-    while (dir && (entry = readdir(dir)) != NULL) {
-
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0
-            || strstr(entry->d_name, ".event.sse") == NULL)
-        {
-            continue;
-        }
-
-        snprintf(path, sizeof(path), CAPTURES "/%s", entry->d_name);
-        text = tap_read(path);
+    while (capture_next(&dir, prefix, path, &text) == NGX_OK) {
 
         needle = tap_str(turn);
 
         if (strcmp(turn, "*") == 0
             || memmem(text.data, text.len, needle.data, needle.len) != NULL)
         {
-            break;
+            closedir(dir);
+            return text;
         }
 
         free(text.data);
-        ngx_str_null(&text);
     }
 
-    closedir(dir);
+    ngx_str_null(&text);
 
     return text;
 }
