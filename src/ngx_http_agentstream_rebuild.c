@@ -58,8 +58,8 @@ static ngx_int_t ngx_http_agentstream_rebuild_translator(
 static void ngx_http_agentstream_rebuild_cleanup(void *data);
 static void ngx_http_agentstream_rebuild_session_done(void *data,
     ngx_http_agentstream_call_t *call);
-static void ngx_http_agentstream_rebuild_unreachable(
-    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status);
+static ngx_int_t ngx_http_agentstream_rebuild_answered(
+    ngx_http_agentstream_rebuild_t *rb, ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_rebuild_ask(
     ngx_http_agentstream_rebuild_t *rb, ngx_uint_t request,
     ngx_http_agentstream_call_done_pt handler);
@@ -258,12 +258,7 @@ ngx_http_agentstream_rebuild_session_done(void *data,
 
     ngx_int_t  rc;
 
-    rb->call = NULL;
-
-    ngx_http_set_log_request(rb->request->connection->log, rb->request);
-
-    if (call->status != NGX_HTTP_OK) {
-        ngx_http_agentstream_rebuild_unreachable(rb, call->status);
+    if (ngx_http_agentstream_rebuild_answered(rb, call) != NGX_OK) {
         return;
     }
 
@@ -288,11 +283,20 @@ ngx_http_agentstream_rebuild_session_done(void *data,
 }
 
 
-static void
-ngx_http_agentstream_rebuild_unreachable(ngx_http_agentstream_rebuild_t *rb,
-    ngx_uint_t status)
+/* NGX_OK, or the client was told that it was not */
+
+static ngx_int_t
+ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
+    ngx_http_agentstream_call_t *call)
 {
-    switch (status) {
+    rb->call = NULL;
+
+    ngx_http_set_log_request(rb->request->connection->log, rb->request);
+
+    switch (call->status) {
+
+    case NGX_HTTP_OK:
+        return NGX_OK;
 
     case NGX_HTTP_NOT_FOUND:
         ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_NOT_FOUND,
@@ -308,6 +312,8 @@ ngx_http_agentstream_rebuild_unreachable(ngx_http_agentstream_rebuild_t *rb,
         ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
                                           "OpenCode cannot be reached");
     }
+
+    return NGX_ERROR;
 }
 
 
@@ -362,12 +368,7 @@ ngx_http_agentstream_rebuild_status_done(void *data,
 
     ngx_int_t  rc;
 
-    rb->call = NULL;
-
-    ngx_http_set_log_request(rb->request->connection->log, rb->request);
-
-    if (call->status != NGX_HTTP_OK) {
-        ngx_http_agentstream_rebuild_unreachable(rb, call->status);
+    if (ngx_http_agentstream_rebuild_answered(rb, call) != NGX_OK) {
         return;
     }
 
@@ -397,12 +398,7 @@ ngx_http_agentstream_rebuild_last_done(void *data,
 
     ngx_int_t  rc;
 
-    rb->call = NULL;
-
-    ngx_http_set_log_request(rb->request->connection->log, rb->request);
-
-    if (call->status != NGX_HTTP_OK) {
-        ngx_http_agentstream_rebuild_unreachable(rb, call->status);
+    if (ngx_http_agentstream_rebuild_answered(rb, call) != NGX_OK) {
         return;
     }
 
