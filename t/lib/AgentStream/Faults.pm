@@ -197,7 +197,7 @@ sub resources {
     my ($t) = @_;
     my %is = (zone => zone_room($t));
 
-    my $fds = sub { max(map { fds($_) } $t->workers()) };
+    my $fds = sub { $is{descriptors} = max(map { fds($_) } $t->workers()) };
     my $base = $t->{base};
 
     # Hubs linger for ten seconds.  With a worker that was killed, nginx's own
@@ -205,11 +205,15 @@ sub resources {
 
     wait_for(sub { $t->{killed} ? $fds->() <= $base->{descriptors}
                                 : $t->active() == $t->{active} }, 30);
-    wait_for(sub { $fds->() <= $base->{descriptors} }, 10) if $base;
 
-    $t->{active} = $base->{connections} = $t->active() if $t->{killed};
+    $is{connections} = $t->active();
+    $t->{active} = $base->{connections} = $is{connections} if $t->{killed};
 
-    return { %is, connections => $t->active(), descriptors => $fds->() };
+    # the connection of that request is closed after its answer
+    sleep(0.2);
+    $base ? wait_for(sub { $fds->() <= $base->{descriptors} }, 10) : $fds->();
+
+    return \%is;
 }
 
 
