@@ -144,6 +144,12 @@ ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
 ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
     ngx_str_t *session);
 
+/* whether what is asked waits in a session, from what GET question or GET
+   permission answers; NGX_DECLINED: it does not, NGX_ERROR: it is no such
+   answer */
+ngx_int_t ngx_http_agentstream_opencode_waits(ngx_str_t *answer, ngx_str_t *id,
+    ngx_str_t *session);
+
 /* the user message that the last one of a list of messages belongs to;
    NGX_DECLINED: there is none */
 ngx_int_t ngx_http_agentstream_opencode_turn(ngx_pool_t *pool,

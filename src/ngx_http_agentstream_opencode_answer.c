@@ -105,3 +105,48 @@ ngx_http_agentstream_opencode_turn(ngx_pool_t *pool, ngx_str_t *answer,
 
     return rc;
 }
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_waits(ngx_str_t *answer, ngx_str_t *id,
+    ngx_str_t *session)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    name, owner;
+    ngx_uint_t                   v;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK
+        && ngx_http_agentstream_json_type(&json, 0)
+           == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        rc = NGX_DECLINED;
+
+        for (v = ngx_http_agentstream_json_first(&json, 0);
+             v;
+             v = ngx_http_agentstream_json_next(&json, 0, v))
+        {
+            name = ngx_http_agentstream_opencode_text(&json, v, "id");
+            owner = ngx_http_agentstream_opencode_text(&json, v, "sessionID");
+
+            if (name.len == id->len
+                && ngx_memcmp(name.data, id->data, id->len) == 0
+                && owner.len == session->len
+                && ngx_memcmp(owner.data, session->data, session->len) == 0)
+            {
+                rc = NGX_OK;
+            }
+        }
+
+    } else {
+        rc = NGX_ERROR;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}

@@ -7,7 +7,8 @@
 /*
  * Layer 4: requests that end or unblock a running turn.  OpenCode does not
  * check whose a question or a permission request is, so only what the zone
- * lists for the session's turn is passed on.
+ * lists for the session's turn is passed on; where none runs here, see
+ * request_unkept.
  */
 
 
@@ -37,7 +38,6 @@ ngx_http_agentstream_request_interrupt(ngx_http_agentstream_request_t *req)
     ngx_int_t  rc;
 
     static ngx_str_t  yes = ngx_string("{\"interrupted\":true}");
-    static ngx_str_t  no = ngx_string("{\"interrupted\":false}");
 
     rc = ngx_http_agentstream_turn_interrupt(req->request->pool, req->conf,
                                              &req->server, &req->session);
@@ -45,8 +45,13 @@ ngx_http_agentstream_request_interrupt(ngx_http_agentstream_request_t *req)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
-                                              (rc == NGX_OK) ? &yes : &no);
+    if (rc == NGX_DECLINED) {
+        return ngx_http_agentstream_request_unkept(req,
+                                                   NGX_HTTP_AGENTSTREAM_ABORT,
+                                                   NULL, NULL);
+    }
+
+    return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &yes);
 }
 
 
@@ -118,6 +123,11 @@ ngx_http_agentstream_request_answer(ngx_http_agentstream_request_t *req,
                                                   missing, NULL);
     }
 
+    if (rc == NGX_ABORT) {
+        return ngx_http_agentstream_request_unkept(req, request, content,
+                                                   missing);
+    }
+
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -136,7 +146,8 @@ ngx_http_agentstream_request_answer(ngx_http_agentstream_request_t *req,
 }
 
 
-/* NGX_OK, NGX_DECLINED: it does not wait, NGX_ERROR: no memory */
+/* NGX_OK, NGX_DECLINED: it does not wait, NGX_ABORT: no turn runs here,
+   NGX_ERROR: no memory */
 
 static ngx_int_t
 ngx_http_agentstream_request_waits(ngx_http_agentstream_request_t *req,
@@ -153,11 +164,11 @@ ngx_http_agentstream_request_waits(ngx_http_agentstream_request_t *req,
         return NGX_ERROR;
     }
 
-    rc = NGX_DECLINED;
-
     ngx_http_agentstream_zone_lock(zone);
 
     node = ngx_http_agentstream_zone_running_locked(zone, &key);
+
+    rc = node ? NGX_DECLINED : NGX_ABORT;
 
     if (node && ngx_http_agentstream_zone_asks_locked(node, &req->id,
                                                       permission))

@@ -18,8 +18,9 @@
 /*
  * Layer 4, private to the request: routing, checks and errors (request), turns
  * and their streams (request_turn), sessions and their history
- * (request_session), what ends or unblocks a turn (request_answer), and calls
- * whose outcome is the response (request_relay).
+ * (request_session), what ends or unblocks a turn (request_answer), also one
+ * that is not kept (request_unkept), and calls whose outcome is the response
+ * (request_relay).
  */
 
 
@@ -90,6 +91,8 @@ struct ngx_http_agentstream_relay_s {
     ngx_pool_t                            *pool;       /* its own */
     ngx_http_agentstream_call_t           *call;
     const char                            *missing;    /* what a 404 says */
+    ngx_str_t                             *reply;      /* instead of OpenCode's
+                                                          good answer */
     unsigned                               effects:1;
 
     /* of a deletion that waits for the turn's end */
@@ -134,6 +137,12 @@ void ngx_http_agentstream_request_relay_leave(
 ngx_int_t ngx_http_agentstream_request_upstream_error(
     ngx_http_agentstream_request_t *req, ngx_uint_t status,
     const char *missing);
+
+/* an answer (missing: what a 404 says) or an interrupt (NULL) for a session
+   whose turn is not kept */
+ngx_int_t ngx_http_agentstream_request_unkept(
+    ngx_http_agentstream_request_t *req, ngx_uint_t request,
+    ngx_str_t *content, const char *missing);
 
 /* a body of a kind in body.h, checked and written anew; otherwise *rc is what
    the handler returns and text is empty */

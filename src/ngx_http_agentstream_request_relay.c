@@ -110,12 +110,14 @@ ngx_http_agentstream_request_relay_done(void *data,
     ngx_http_agentstream_relay_t *relay = data;
 
     ngx_int_t                        rc;
+    ngx_str_t                       *reply;
     const char                      *missing;
     ngx_connection_t                *c;
     ngx_http_request_t              *r;
     ngx_http_agentstream_request_t  *req;
 
     req = relay->request;
+    reply = relay->reply;
     missing = relay->missing;
 
     ngx_destroy_pool(relay->pool);
@@ -131,7 +133,12 @@ ngx_http_agentstream_request_relay_done(void *data,
 
     ngx_http_set_log_request(c->log, r);
 
-    rc = ngx_http_agentstream_request_relay_answer(req, call, missing);
+    if (reply && call->status >= 200 && call->status < 300) {
+        rc = ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, reply);
+
+    } else {
+        rc = ngx_http_agentstream_request_relay_answer(req, call, missing);
+    }
 
     ngx_http_finalize_request(r, rc);
     ngx_http_run_posted_requests(c);

@@ -10,8 +10,9 @@
  * Breaks when: peek believes a key inside of a text, reads past the event,
  * misses the usual order, or disagrees with parse; an event's name is lost
  * from the table; a path takes an id that is none; a directory is not
- * encoded; a status of another session, or idle, counts; the turn of a
- * list is not that of its last message; or message ids do not ascend.
+ * encoded; a status of another session, or idle, counts, or what waits in
+ * another one; the turn of a list is not that of its last message; or
+ * message ids do not ascend.
  */
 
 
@@ -447,7 +448,7 @@ test_address(void)
 static void
 test_answers(void)
 {
-    ngx_str_t    session, answer, turn;
+    ngx_str_t    session, id, answer, turn;
     ngx_uint_t   i;
     ngx_pool_t  *pool;
 
@@ -483,8 +484,32 @@ test_answers(void)
           "\"parentID\":\"msg_b\"}}]", "msg_b" }
     };
 
+    static const struct {
+        const char  *answer;
+        ngx_int_t    rc;
+    } asks[] = {
+        { "[]", NGX_DECLINED },
+        { "[{\"id\":\"que_a\",\"sessionID\":\"ses_b\"}]", NGX_DECLINED },
+        { "[{\"id\":\"que_b\",\"sessionID\":\"ses_a\"}]", NGX_DECLINED },
+        { "[{\"id\":\"que_a\"},1,{\"sessionID\":\"ses_a\"}]", NGX_DECLINED },
+        { "[{},{\"id\":\"que_a\",\"sessionID\":\"ses_a\"}]", NGX_OK },
+        { "{\"id\":\"que_a\",\"sessionID\":\"ses_a\"}", NGX_ERROR },
+        { "[{\"id\":\"que_a\",\"sessionID\":\"ses_a\"", NGX_ERROR },
+        { "", NGX_ERROR }
+    };
+
     pool = ngx_create_pool(1024, &ngx_unit_log);
     session = tap_str("ses_a");
+    id = tap_str("que_a");
+
+    for (i = 0; i < sizeof(asks) / sizeof(asks[0]); i++) {
+        answer.len = strlen(asks[i].answer);
+        answer.data = tap_copy(asks[i].answer, answer.len);
+
+        tap_is(ngx_http_agentstream_opencode_waits(&answer, &id, &session),
+               asks[i].rc, asks[i].answer);
+        free(answer.data);
+    }
 
     for (i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
         answer.len = strlen(statuses[i].answer);

@@ -1,0 +1,284 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Layer 4: requests that end or unblock a turn which is not kept, as after a
+ * restart of nginx.  OpenCode is asked for the session, then for what waits or
+ * what is busy there; only what is found is passed on.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_request_int.h"
+#include "ngx_http_agentstream_turn.h"
+
+
+typedef struct {
+    ngx_http_agentstream_request_t  *req;
+    ngx_uint_t                       request;
+    ngx_str_t                        content;
+    ngx_str_t                        directory;
+    const char                      *missing;
+} ngx_http_agentstream_unkept_t;
+
+
+static ngx_int_t ngx_http_agentstream_request_unkept_ask(
+    ngx_http_agentstream_unkept_t *un, ngx_uint_t request,
+    ngx_http_agentstream_call_done_pt handler);
+static void ngx_http_agentstream_request_unkept_session_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_request_unkept_found(void *data,
+    ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_request_unkept_pass(
+    ngx_http_agentstream_unkept_t *un, ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_request_unkept_finalize(
+    ngx_http_agentstream_unkept_t *un, ngx_int_t rc);
+
+
+static ngx_str_t  ngx_http_agentstream_request_yes =
+    ngx_string("{\"interrupted\":true}");
+static ngx_str_t  ngx_http_agentstream_request_no =
+    ngx_string("{\"interrupted\":false}");
+
+
+ngx_int_t
+ngx_http_agentstream_request_unkept(ngx_http_agentstream_request_t *req,
+    ngx_uint_t request, ngx_str_t *content, const char *missing)
+{
+    ngx_http_agentstream_unkept_t  *un;
+
+    un = ngx_pcalloc(req->request->pool,
+                     sizeof(ngx_http_agentstream_unkept_t));
+    if (un == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    un->req = req;
+    un->request = request;
+    un->missing = missing;
+
+    if (content) {
+        un->content = *content;
+    }
+
+    ngx_http_agentstream_output_wait(req->request);
+
+    return ngx_http_agentstream_request_unkept_ask(un,
+                             NGX_HTTP_AGENTSTREAM_GET_SESSION,
+                             ngx_http_agentstream_request_unkept_session_done);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_unkept_ask(ngx_http_agentstream_unkept_t *un,
+    ngx_uint_t request, ngx_http_agentstream_call_done_pt handler)
+{
+    ngx_uint_t                       session;
+    ngx_http_agentstream_call_t     *call;
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+    session = (request == NGX_HTTP_AGENTSTREAM_GET_SESSION);
+
+    call = ngx_http_agentstream_call_create(req->conf, &req->server, request,
+                                            session ? &req->session : NULL,
+                                            NULL,
+                                            session ? NULL : &un->directory);
+    if (call == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    call->done_handler = handler;
+    call->data = un;
+
+    req->call = call;
+
+    ngx_http_agentstream_call_open(call);
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_agentstream_request_unkept_session_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_unkept_t *un = data;
+
+    ngx_int_t                        rc;
+    ngx_uint_t                       request;
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+    req->call = NULL;
+
+    ngx_http_set_log_request(req->request->connection->log, req->request);
+
+    if (call->status != NGX_HTTP_OK) {
+
+        if (call->status == NGX_HTTP_NOT_FOUND && un->missing == NULL) {
+            rc = ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
+                                            &ngx_http_agentstream_request_no);
+
+        } else {
+            rc = ngx_http_agentstream_request_upstream_error(req,
+                                                             call->status,
+                                                             un->missing);
+        }
+
+        ngx_http_agentstream_request_unkept_finalize(un, rc);
+        return;
+    }
+
+    rc = ngx_http_agentstream_opencode_directory(req->request->pool,
+                                                 &call->body, &req->session,
+                                                 &un->directory);
+    if (rc != NGX_OK) {
+        rc = (rc == NGX_ERROR)
+             ? NGX_HTTP_INTERNAL_SERVER_ERROR
+             : ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
+                                           "OpenCode's answer makes no sense",
+                                           NULL);
+
+        ngx_http_agentstream_request_unkept_finalize(un, rc);
+        return;
+    }
+
+    switch (un->request) {
+
+    case NGX_HTTP_AGENTSTREAM_ABORT:
+        request = NGX_HTTP_AGENTSTREAM_GET_STATUS;
+        break;
+
+    case NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION:
+        request = NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS;
+        break;
+
+    default:
+        request = NGX_HTTP_AGENTSTREAM_GET_QUESTIONS;
+    }
+
+    rc = ngx_http_agentstream_request_unkept_ask(un, request,
+                                    ngx_http_agentstream_request_unkept_found);
+
+    ngx_http_agentstream_request_unkept_finalize(un, rc);
+}
+
+
+static void
+ngx_http_agentstream_request_unkept_found(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_unkept_t *un = data;
+
+    ngx_int_t                        rc;
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+    req->call = NULL;
+
+    ngx_http_set_log_request(req->request->connection->log, req->request);
+
+    if (call->status != NGX_HTTP_OK) {
+        rc = ngx_http_agentstream_request_upstream_error(req, call->status,
+                                                         un->missing
+                                                         ? un->missing
+                                                         : "No status");
+
+    } else {
+        rc = ngx_http_agentstream_request_unkept_pass(un, call);
+    }
+
+    ngx_http_agentstream_request_unkept_finalize(un, rc);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_unkept_pass(ngx_http_agentstream_unkept_t *un,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_int_t                        rc;
+    ngx_http_agentstream_relay_t    *relay;
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+
+    if (un->missing) {
+        rc = ngx_http_agentstream_opencode_waits(&call->body, &req->id,
+                                                 &req->session);
+
+    } else {
+        rc = ngx_http_agentstream_opencode_busy(&call->body, &req->session);
+    }
+
+    if (rc == NGX_ERROR) {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
+                                           "OpenCode's answer makes no sense",
+                                           NULL);
+    }
+
+    if (un->missing == NULL) {
+
+        /* one that began meanwhile is for its owner to abort */
+
+        if (ngx_http_agentstream_turn_interrupt(req->request->pool, req->conf,
+                                                &req->server, &req->session)
+            == NGX_OK)
+        {
+            return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
+                                           &ngx_http_agentstream_request_yes);
+        }
+
+        if (rc != NGX_OK) {
+            return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
+                                            &ngx_http_agentstream_request_no);
+        }
+
+    } else if (rc != NGX_OK) {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
+                                                  un->missing, NULL);
+    }
+
+    relay = ngx_http_agentstream_request_relay_create(req, un->request,
+                                              un->missing ? &req->id : NULL,
+                                              &un->directory, &un->content);
+    if (relay == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (un->missing) {
+        relay->missing = un->missing;
+
+    } else {
+        relay->reply = &ngx_http_agentstream_request_yes;
+    }
+
+    ngx_http_agentstream_request_relay_open(relay);
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_agentstream_request_unkept_finalize(ngx_http_agentstream_unkept_t *un,
+    ngx_int_t rc)
+{
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    if (rc == NGX_DONE) {
+        return;
+    }
+
+    r = un->req->request;
+    c = r->connection;
+
+    ngx_http_finalize_request(r, rc);
+    ngx_http_run_posted_requests(c);
+}
