@@ -155,7 +155,8 @@ WHOLE_CC_OPT := -g -O1 -fno-omit-frame-pointer -DNGX_DEBUG_PALLOC=1
 ALLOC_CC_OPT := $(WHOLE_CC_OPT) -fsanitize=address
 INJECT := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc \
 	posix_memalign socketpair ngx_get_connection ngx_slab_alloc_locked \
-	ngx_slab_free_locked ngx_shmtx_unlock)
+	ngx_slab_free_locked ngx_shmtx_unlock \
+	ngx_http_agentstream_output_alloc)
 
 # whole(directory, cc options)
 define whole

@@ -62,6 +62,7 @@ void *__real_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
 void __real_ngx_slab_free_locked(ngx_slab_pool_t *pool, void *p);
 void __real_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
 ngx_connection_t *__real_ngx_get_connection(ngx_socket_t s, ngx_log_t *log);
+u_char *__real_ngx_http_agentstream_output_alloc(size_t size);
 
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
@@ -72,6 +73,7 @@ void *__wrap_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
 void __wrap_ngx_slab_free_locked(ngx_slab_pool_t *pool, void *p);
 void __wrap_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
 ngx_connection_t *__wrap_ngx_get_connection(ngx_socket_t s, ngx_log_t *log);
+u_char *__wrap_ngx_http_agentstream_output_alloc(size_t size);
 
 static void inject_init(void) __attribute__((constructor));
 static int inject_fails(void);
@@ -207,6 +209,16 @@ ngx_connection_t *
 __wrap_ngx_get_connection(ngx_socket_t s, ngx_log_t *log)
 {
     return inject_fails() ? NULL : __real_ngx_get_connection(s, log);
+}
+
+
+/* most of the time it has one to spare, and asks nobody */
+
+u_char *
+__wrap_ngx_http_agentstream_output_alloc(size_t size)
+{
+    return inject_fails() ? NULL
+                          : __real_ngx_http_agentstream_output_alloc(size);
 }
 
 

@@ -70,8 +70,9 @@ sub new {
     $SIG{PIPE} = 'IGNORE';
     alarm(scaled($self->{timeout} // 60));
 
-    remove_tree(grep { /\.(\d+)\.\d+$/ && !kill 0, $1 }
-                glob "$base.*");
+    # another one may do the same
+    remove_tree((grep { /\.(\d+)\.\d+$/ && !kill 0, $1 } glob "$base.*"),
+                { error => \my $gone });
     make_path($self->{dir});
 
     $self->{port_opencode} = $self->{opencode} eq 'scripted'

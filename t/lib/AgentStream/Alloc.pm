@@ -166,8 +166,11 @@ sub scenario {
         $slowest = $took if $took > $slowest;
         $outcome{$_}++ for @{ $state->{outcome} };
 
-        push @found, 'the worker died'
-            if "@{ $self->{pids} }" ne join ' ', $self->workers();
+        if ("@{ $self->{pids} }" ne join ' ', $self->workers()) {
+            push @found, 'the worker died';
+            $self->{pids} = [$self->workers()];
+            $self->{died} = 1;
+        }
 
         my $where = sprintf "%d in %s, %s: %s (%.2f s)\n", $n, $name,
             $self->place($state), join(' + ', @{ $state->{outcome} }), $took;
@@ -185,7 +188,7 @@ sub scenario {
     return report(\%result) unless $ENV{AGENTSTREAM_PART};
 
     note('result ' . $json->encode(\%result));
-    ok(!@problems, $name);
+    Test::More->builder->is_passing(0) if @problems;
 }
 
 
@@ -461,7 +464,7 @@ sub finish {
     my ($self) = @_;
     my (@blocks, $fds);
 
-    if ("@{ $self->{pids} }" eq join ' ', $self->workers()) {
+    if (!$self->{died}) {
         $self->mark('the last turn');
         sleep(2);
 
