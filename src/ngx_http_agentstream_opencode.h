@@ -151,7 +151,7 @@ ngx_int_t ngx_http_agentstream_opencode_waits(ngx_str_t *answer, ngx_str_t *id,
     ngx_str_t *session);
 
 /* the user message that the last one of a list of messages belongs to;
-   NGX_DECLINED: there is none */
+   NGX_DECLINED: there is none, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_opencode_turn(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *turn);
 

@@ -92,7 +92,9 @@ ngx_http_agentstream_opencode_turn(ngx_pool_t *pool, ngx_str_t *answer,
         }
     }
 
-    rc = NGX_DECLINED;
+    if (rc != NGX_ERROR) {
+        rc = NGX_DECLINED;
+    }
 
     if (id.len && ngx_http_agentstream_opencode_id(&id)) {
         turn->len = id.len;

@@ -305,8 +305,12 @@ ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
         ngx_del_timer(&out->timer);
     }
 
-    if (rc == NGX_ERROR && out->request->headers_out.status == 0) {
-        /* filters of headers have not begun, and never may twice */
+    /* filters of headers may not begin twice */
+
+    if (out->request->headers_out.status) {
+        rc = (rc >= NGX_HTTP_SPECIAL_RESPONSE) ? NGX_ERROR : rc;
+
+    } else if (rc == NGX_ERROR) {
         rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

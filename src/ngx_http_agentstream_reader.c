@@ -470,13 +470,11 @@ ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
 {
     ngx_int_t            rc;
     ngx_str_t            turn;
-    ngx_connection_t    *c;
     ngx_http_request_t  *r;
 
     r = reader->request;
-    c = r->connection;
 
-    ngx_log_error(NGX_LOG_WARN, c->log, 0,
+    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
                   "agentstream reader: packets from %uL on of turn %V are "
                   "not kept any more", reader->cursor.seq,
                   &reader->args.turn);
@@ -494,8 +492,7 @@ ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
     rc = reader->args.lost(r, &turn, reader->args.number, reader->args.data);
 
     if (rc != NGX_DONE) {
-        ngx_http_finalize_request(r, rc);
-        ngx_http_run_posted_requests(c);
+        ngx_http_agentstream_output_finalize(&reader->output, rc);
     }
 
     return NGX_DONE;

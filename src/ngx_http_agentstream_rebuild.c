@@ -641,20 +641,14 @@ ngx_http_agentstream_rebuild_sent_handler(void *data)
 static void
 ngx_http_agentstream_rebuild_pass(ngx_http_agentstream_rebuild_t *rb)
 {
-    ngx_int_t            rc;
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
-
-    r = rb->request;
-    c = r->connection;
+    ngx_int_t  rc;
 
     ngx_http_agentstream_output_close(&rb->output);
 
-    rc = rb->args.after(r, rb->args.data);
+    rc = rb->args.after(rb->request, rb->args.data);
 
     if (rc != NGX_DONE) {
-        ngx_http_finalize_request(r, rc);
-        ngx_http_run_posted_requests(c);
+        ngx_http_agentstream_output_finalize(&rb->output, rc);
     }
 }
 

@@ -16,18 +16,21 @@
 # Broken by: a result that is not tested; a function that fails and leaves
 # half of its work behind (a waiter of a request that is answered already, an
 # array with an element that was never filled); an error that nobody hears of,
-# so that something waits for ever; packets after one that could not be told.
+# so that something waits for ever; packets after one that could not be told;
+# a status after the headers were sent; no memory taken for nothing found.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream::Alloc;
 use AgentStream;
+use AgentStream::Attach qw(kill_worker);
+use AgentStream::Process qw(free_ports);
 
 my $json = JSON::PP->new->utf8;
 my @names = split ' ', $ENV{AGENTSTREAM_SCENARIOS} // 'turn';
 my $parts = $ENV{AGENTSTREAM_PARTS} // 1;
-my $t;
+my ($t, $small);
 
 # what is armed when, and the clients to be judged: [client, kind]
 
@@ -76,6 +79,18 @@ my %SCENARIO = (
 
     permission => sub { return answered(@_, 'permission-once', 'permission',
         { reply => 'once' }) },
+
+    # the event stream breaks while one waits
+
+    asked => sub {
+        my ($s, $arm) = @_;
+
+        return answered($s, sub { }, 'question-single', 'question',
+            { answers => [['Blue']] }, sub {
+                $arm->();
+                $t->control('close', { reset => JSON::PP::true() });
+            });
+    },
 
     # the event stream breaks, OpenCode is asked
 
@@ -134,8 +149,86 @@ my %SCENARIO = (
         return [$c, 'turn'], [$f, 'follow'];
     },
 
+    # a client so slow that its packets are not kept any more
+
+    lost => sub {
+        my ($s, $arm) = @_;
+        my $c = $t->open('POST', "/small/$s/send-message", rcvbuf => 16384,
+            port => $small, body => { content => 'text:120:1000:0' });
+
+        wait_for(sub { $t->request('GET', "/sessions/$s/turn")->body()
+                       =~ /"stopReason":"/ });
+        $arm->();
+        $t->wait([$c]);
+        return [$c, 'rest'];
+    },
+
+    # the same for a client that follows: a reader takes over
+
+    pass => sub {
+        my ($s, $arm) = @_;
+        my $turn = stored($s, 'text:2:8:0');
+
+        $arm->();
+        my $f = $t->open('GET',
+            "/sessions/$s/events?follow=1&last_event_id=$turn:2");
+        $t->wait([$f], until => sub { terminals($_[0]) });
+        $t->disarm();
+
+        my $c = $t->turn($s, 'text:2:8:0');
+        $t->wait([$f], until => sub { terminals($_[0]) > 1 });
+        return [$c, 'turn'], [$f, 'follow', 2];
+    },
+
+    # a turn that runs, but nobody here knows of it
+
+    unknown => sub {
+        my ($s, $arm) = @_;
+
+        prompted($s, 'text:20:8:20');
+        $arm->();
+        return [$t->request('GET', "/sessions/$s/events"), 'rest'];
+    },
+
+    # the worker is killed, the next one goes on
+
+    takeover => sub {
+        my ($s, $arm) = @_;
+        my $c = $t->send_message($s, 'text:20:8:20');
+
+        $t->wait([$c], until => sub { $_[0]->packets() > 3 });
+        $t->replaced(kill_worker($t, $t->workers()));
+        $arm->();
+        return [$t->request('GET', "/sessions/$s/events", headers =>
+            { 'Last-Event-ID' => turn_id($c) . ':2' }), 'rest'];
+    },
+
     history => sub { return history(@_, 'application/json') },
     'history-sse' => sub { return history(@_, 'text/event-stream') },
+
+    # two are sent the same turn, by its name, or because it runs
+
+    repeat => sub {
+        my ($s, $arm) = @_;
+        my %body = (content => 'text:3:8:10', client_request_id => 'again');
+
+        $arm->();
+        my @c = map { $t->send_message($s, \%body) } 1, 2;
+        $t->wait(\@c);
+        return map { [$_, 'turn'] } @c;
+    },
+
+    attach => sub {
+        my ($s, $arm) = @_;
+        my $c = $t->send_message($s, 'text:4:8:10');
+
+        started($c);
+        $arm->();
+        my $d = $t->open('POST', "/attach/$s/send-message",
+                         body => { content => 'text:2:8:0' });
+        $t->wait([$c, $d]);
+        return [$c, 'turn'], [$d, 'turn'];
+    },
 
     queue => sub {
         my ($s, $arm) = @_;
@@ -200,11 +293,21 @@ if ($parts > 1 && !$ENV{AGENTSTREAM_PART}) {
     exit;
 }
 
+($small) = free_ports(1);
 $t = AgentStream::Alloc->new(timeout => 240 * @names,
     http => 'agentstream_zone 8m retain=2s;', server => '
         location /queue {
             agentstream /opencode/;
             agentstream_busy queue;
+        }
+        listen 127.0.0.1:' . $small . ' sndbuf=16k;
+        location /small {
+            agentstream /opencode/;
+            agentstream_turn_size 8k;
+        }
+        location /attach {
+            agentstream /opencode/;
+            agentstream_busy attach;
         }');
 
 $t->scenario($_, $SCENARIO{$_}) for @names;
@@ -261,13 +364,18 @@ sub asked {
 # whether or not the client still hears of it, what waits is answered
 
 sub answered {
-    my ($s, $arm, $capture, $noun, $reply) = @_;
+    my ($s, $arm, $capture, $noun, $reply, $then) = @_;
     my @replies;
 
     $arm->();
 
     my $c = $t->send_message($s, "replay:$capture wait=1");
     my $end = time() + scaled(8);
+
+    if ($then) {
+        $t->wait([$c], until => \&asked);
+        $then->();
+    }
 
     # not asked more often than needed: it allocates, too
 
@@ -294,13 +402,22 @@ sub answered {
 
 # a turn that only OpenCode knows of
 
-sub stored {
+sub prompted {
     my ($s, $order) = @_;
     my $turn = sprintf 'msg_%012xTest%010d', time(), $t->{sessions};
 
     $t->request('POST', "/session/$s/prompt_async",
         port => $t->{port_opencode}, body => { messageID => $turn,
             parts => [{ type => 'text', text => $order }] });
+
+    return $turn;
+}
+
+
+sub stored {
+    my ($s, $order) = @_;
+    my $turn = prompted($s, $order);
+
     wait_for(sub { $t->control('stats')->{playing} == 0 });
 
     return $turn;

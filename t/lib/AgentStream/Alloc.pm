@@ -226,7 +226,7 @@ sub once {
     });
     my $state = $self->disarm();
 
-    $state->{outcome} = [map { $self->outcome($s, @$_, $problems) } @clients];
+    $state->{outcome} = [map { $self->outcome($problems, $s, @$_) } @clients];
 
     push @$problems, "failed: @{ $state->{outcome} }"
         if $n == 0 && grep { !/^good/ } @{ $state->{outcome} };
@@ -256,16 +256,17 @@ sub once {
 
 
 # kind: turn, all its packets; rest, some of them; follow, a stream that stays
-# open; json; list and stream, of packets of a history
+# open, and how many turns it must have seen; json; list and stream, of packets
+# of a history
 
 sub outcome {
-    my ($self, $s, $c, $kind, $problems) = @_;
+    my ($self, $problems, $s, $c, $kind, $turns) = @_;
     my $status = $c->status();
 
     return 'closed' unless defined $status;
 
-    return 'good' if $kind eq 'follow'
-        && grep { /^(prompt_response|error)$/ } types($c->packets());
+    return 'good' if $kind eq 'follow' && ($turns // 1)
+        <= grep { /^(prompt_response|error)$/ } types($c->packets());
 
     if (!$c->ended()) {
         push @$problems, "$kind: not ended in time";
@@ -483,6 +484,16 @@ sub finish {
     }
 
     $self->SUPER::finish();
+}
+
+
+# after a worker was killed, nginx's own count of connections is wrong
+
+sub replaced {
+    my ($self, $pid) = @_;
+
+    $self->{pids} = [$pid];
+    $self->{active} = $self->active();
 }
 
 
