@@ -306,7 +306,7 @@ alloc: $(BUILD)/alloc/nginx-alloc
 # The core paths; those that measure time are not for valgrind.
 MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/hub_stream.t \
 	t/resume_events.t t/busy_idempotent.t t/conversation_answers.t \
-	t/conversation_sessions.t
+	t/conversation_sessions.t t/retain_answers.t
 
 .PHONY: test-memcheck
 test-memcheck: export AGENTSTREAM_MODULE =

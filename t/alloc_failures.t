@@ -190,6 +190,27 @@ my %SCENARIO = (
         return [$t->request('GET', "/sessions/$s/events"), 'rest'];
     },
 
+    # answers to, and an interrupt of, such a turn
+
+    unkept => sub {
+        my ($s, $arm) = @_;
+        my $q;
+
+        prompted($s, 'replay:question-single wait=1');
+        wait_for(sub { ($q) = map { $_->{id} } grep { $_->{sessionID} eq $s }
+            @{ $json->decode($t->request('GET', '/question',
+                port => $t->{port_opencode})->body()) } });
+        $arm->();
+
+        my @clients = map { [retried('POST', "/sessions/$s/$_->[0]",
+                                     body => $_->[1]), 'json'] }
+            ["questions/$q/reply", { answers => [['Blue']] }],
+            ['interrupt', {}];
+
+        wait_for(sub { $t->control('stats')->{playing} == 0 });
+        return @clients;
+    },
+
     # the worker is killed, the next one goes on
 
     takeover => sub {

@@ -32,6 +32,7 @@ my ($c, $s, $d);
 $s = $t->session();
 $c = on_worker($t, $workers[0], 'POST', "/small/$s/send-message",
                body => { content => 'text:150:500:10' });
+hear($t, $c, 1);
 my $fast = on_worker($t, $workers[1], events_of($s));
 my $slow = AgentStream::Client->curl(
     "http://127.0.0.1:$t->{port_pid}/sessions/$s/events");
