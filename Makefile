@@ -296,7 +296,7 @@ $(BUILD)/asan/nginx-asan: Makefile | $(BUILD)/asan/nginx.settings
 # Not by prove: what it shows of a long test comes late.
 .PHONY: test-alloc
 test-alloc: export AGENTSTREAM_SCENARIOS ?= all
-test-alloc: export AGENTSTREAM_PARTS ?= 6
+test-alloc: export AGENTSTREAM_PARTS ?= 8
 test-alloc: deps-test alloc ## run turns with each allocation failing once
 	@perl -I t/lib t/alloc_failures.t
 

@@ -220,8 +220,17 @@ my %SCENARIO = (
         $t->wait([$c], until => sub { $_[0]->packets() > 3 });
         $t->replaced(kill_worker($t, $t->workers()));
         $arm->();
-        return [$t->request('GET', "/sessions/$s/events", headers =>
-            { 'Last-Event-ID' => turn_id($c) . ':2' }), 'rest'];
+
+        # it is ended for those who come back, else only after a while
+
+        my @c;
+
+        push @c, $t->request('GET', "/sessions/$s/events", headers =>
+                     { 'Last-Event-ID' => turn_id($c) . ':2' })
+            until @c == 3 || @c && ($c[-1]->ended() // '') eq 'clean'
+                  && $c[-1]->status() == 200;
+
+        return map { [$_, 'rest'] } @c;
     },
 
     history => sub { return history(@_, 'application/json') },
