@@ -25,12 +25,11 @@ use lib "$FindBin::Bin/lib";
 use AgentStream::Alloc;
 use AgentStream;
 use AgentStream::Attach qw(kill_worker);
-use AgentStream::Process qw(free_ports);
 
 my $json = JSON::PP->new->utf8;
 my @names = split ' ', $ENV{AGENTSTREAM_SCENARIOS} // 'turn';
 my $parts = $ENV{AGENTSTREAM_PARTS} // 1;
-my ($t, $small);
+my $t;
 
 # what is armed when, and the clients to be judged: [client, kind]
 
@@ -154,7 +153,7 @@ my %SCENARIO = (
     lost => sub {
         my ($s, $arm) = @_;
         my $c = $t->open('POST', "/small/$s/send-message", rcvbuf => 16384,
-            port => $small, body => { content => 'text:120:1000:0' });
+            port => $t->{port_tls}, body => { content => 'text:120:1000:0' });
 
         wait_for(sub { $t->request('GET', "/sessions/$s/turn")->body()
                        =~ /"stopReason":"/ });
@@ -323,14 +322,13 @@ if ($parts > 1 && !$ENV{AGENTSTREAM_PART}) {
     exit;
 }
 
-($small) = free_ports(1);
 $t = AgentStream::Alloc->new(timeout => 240 * @names,
     http => 'agentstream_zone 8m retain=2s;', server => '
         location /queue {
             agentstream /opencode/;
             agentstream_busy queue;
         }
-        listen 127.0.0.1:' . $small . ' sndbuf=16k;
+        listen 127.0.0.1:%%port_tls%% sndbuf=16k;
         location /small {
             agentstream /opencode/;
             agentstream_turn_size 8k;

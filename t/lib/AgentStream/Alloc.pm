@@ -107,7 +107,8 @@ sub spread {
                     my $all = $results{ $result->{name} } //= [];
 
                     push @$all, $result;
-                    report(@$all) if @$all == $parts;
+                    report(@{ delete $results{ $result->{name} } })
+                        if @$all == $parts;
 
                 } elsif ($line =~ /^#(.*)/) {
                     note("$part->{n}:$1");
@@ -125,6 +126,9 @@ sub spread {
         }
     }
 
+    # of a part that did not come so far
+
+    report(@$_) for values %results;
     done_testing();
 }
 
