@@ -153,7 +153,7 @@ my %SCENARIO = (
     lost => sub {
         my ($s, $arm) = @_;
         my $c = $t->open('POST', "/small/$s/send-message", rcvbuf => 16384,
-            port => $t->{port_tls}, body => { content => 'text:120:1000:0' });
+            port => $t->{port_tls}, body => { content => 'text:150:1000:2' });
 
         wait_for(sub { $t->request('GET', "/sessions/$s/turn")->body()
                        =~ /"stopReason":"/ });
