@@ -32,7 +32,7 @@ static void ngx_http_agentstream_reconcile_status_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_reconcile_messages_done(void *data,
     ngx_http_agentstream_call_t *call);
-static ngx_int_t ngx_http_agentstream_reconcile_asks(
+static void ngx_http_agentstream_reconcile_asks(
     ngx_http_agentstream_reconcile_t *rec, ngx_uint_t permission);
 static void ngx_http_agentstream_reconcile_asks_done(void *data,
     ngx_http_agentstream_call_t *call);
@@ -125,7 +125,20 @@ ngx_http_agentstream_reconcile_status_done(void *data,
         }
     }
 
-    if (status != NGX_HTTP_OK || (rec->busy && !rec->full)) {
+    if (status == NGX_HTTP_OK && rec->busy && !rec->full) {
+
+        if (rec->unknown) {
+            ngx_http_agentstream_reconcile_asks(rec, 0);
+            return;
+        }
+
+        rec->handler(rec->data, status, rec->busy);
+        return;
+    }
+
+    rec->unknown = 0;
+
+    if (status != NGX_HTTP_OK) {
         rec->handler(rec->data, status, rec->busy);
         return;
     }
@@ -210,31 +223,41 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
     }
 
     if (status == NGX_HTTP_OK && rec->busy) {
-
-        if (ngx_http_agentstream_reconcile_asks(rec, 0) == NGX_OK) {
-            return;
-        }
-
-        status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+        ngx_http_agentstream_reconcile_asks(rec, 0);
+        return;
     }
 
     rec->handler(rec->data, status, rec->busy);
 }
 
 
-static ngx_int_t
+/*
+ * What nobody is told of nobody answers, so a list that could not be read is
+ * asked for again; but the turn goes on without it.
+ */
+
+static void
 ngx_http_agentstream_reconcile_asks(ngx_http_agentstream_reconcile_t *rec,
     ngx_uint_t permission)
 {
+    if (permission == 0) {
+        rec->unknown = 0;
+    }
+
     rec->permission = permission;
 
-    return ngx_http_agentstream_reconcile_call(rec,
+    if (ngx_http_agentstream_reconcile_call(rec,
                                      permission
                                      ? NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS
                                      : NGX_HTTP_AGENTSTREAM_GET_QUESTIONS,
                                      NULL,
                                      NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT,
-                                     ngx_http_agentstream_reconcile_asks_done);
+                                     ngx_http_agentstream_reconcile_asks_done)
+        != NGX_OK)
+    {
+        rec->unknown = 1;
+        rec->handler(rec->data, NGX_HTTP_OK, rec->busy);
+    }
 }
 
 
@@ -257,19 +280,21 @@ ngx_http_agentstream_reconcile_asks_done(void *data,
         status = NGX_HTTP_OK;
     }
 
-    /* what nobody is told of nobody answers: without the list it is tried
-       again */
-
-    if (status == NGX_HTTP_OK && rec->permission == 0) {
-
-        if (ngx_http_agentstream_reconcile_asks(rec, 1) == NGX_OK) {
-            return;
-        }
-
-        status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
+        rec->handler(rec->data, status, rec->busy);
+        return;
     }
 
-    rec->handler(rec->data, status, rec->busy);
+    if (status != NGX_HTTP_OK) {
+        rec->unknown = 1;
+    }
+
+    if (rec->permission == 0) {
+        ngx_http_agentstream_reconcile_asks(rec, 1);
+        return;
+    }
+
+    rec->handler(rec->data, NGX_HTTP_OK, rec->busy);
 }
 
 

@@ -41,6 +41,11 @@ typedef struct {
     ngx_http_agentstream_reconcile_pt    handler;
     void                                *data;
 
+    ngx_uint_t                           unknown;      /* what waits for an
+                                                          answer could not be
+                                                          read; the next start
+                                                          asks for it again */
+
     /* private */
     ngx_http_agentstream_call_t         *call;         /* NULL: not at work */
     ngx_uint_t                           next;         /* session to fetch */

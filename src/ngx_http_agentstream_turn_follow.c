@@ -306,7 +306,9 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         turn->settle_at = 0;
     }
 
-    if (state->user_seen && !turn->lost && turn->tries == 0) {
+    if (state->user_seen && !turn->lost && turn->tries == 0
+        && !turn->reconcile.unknown)
+    {
         turn->poll_at = 0;
     }
 
@@ -372,7 +374,8 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         turn->settle_at = 0;
         turn->heard_at = ngx_current_msec;
 
-        if (turn->broken) {
+        if (turn->broken || turn->reconcile.unknown) {
+            turn->poll = ngx_max(turn->poll, NGX_HTTP_AGENTSTREAM_TURN_POLL);
             turn->poll_at = ngx_current_msec + turn->poll;
             turn->poll = ngx_min(turn->poll * 2,
                                  NGX_HTTP_AGENTSTREAM_TURN_POLLS);

@@ -5,7 +5,8 @@
 # that OpenCode stored.
 #
 # Broken by: what comes after a gap told before what was missed in it, or
-# ending the turn; text from deltas alone; a delta dropped or guessed because
+# ending the turn; a gap that lasts until it is known what waits for an answer;
+# text from deltas alone; a delta dropped or guessed because
 # its part is not known yet; any idle that ends the turn; an event that is not
 # JSON, or too large, that ends the stream.
 
@@ -91,10 +92,43 @@ for my $rule ({ url => '/session/status', status => 200, body => '[[[' },
 
 $t->control('config', { rules => [] });
 
-# nothing says that it is over
+# a gap, and what waits for an answer cannot be read: the turn goes on, and it
+# is asked for again
+
+$t->control('config', { rules => [{ url => '^/(question|permission)',
+                                    status => 500 }] });
 
 my $s = $t->session();
-my $c = $t->send_message($s, 'text:5:24:2 fault=noidle');
+my $c = $t->send_message($s, 'replay:tools-sequence delay=150');
+
+$t->wait([$c], until => sub { $_[0]->packets() > 5 });
+$t->control('close', {});
+
+my $heard = $c->packets();
+
+$t->wait([$c], timeout => 40);
+
+my @packets = $c->packets();
+my $clumps = grep { $packets[$_]{time} - $packets[$_ - 1]{time} < 0.02 }
+             $heard + 1 .. $#packets;
+
+cmp_ok($clumps, '<', (@packets - $heard) / 2,
+       'no lists: packets after the gap come with their events');
+check_turn($c, 'no lists');
+check_text($c, $t->messages($s), 'no lists');
+
+my @asked = grep { $_->{url} =~ m{^/(question|permission)} }
+            @{ $t->control('log') };
+
+cmp_ok(scalar @asked, '>=', 4, 'no lists: both are asked for again');
+is(scalar(grep { $_->{url} =~ /abort/ } @{ $t->control('log') }), 0,
+   'no lists: nothing is aborted');
+$t->control('config', { rules => [] });
+
+# nothing says that it is over
+
+$s = $t->session();
+$c = $t->send_message($s, 'text:5:24:2 fault=noidle');
 
 $t->wait([$c], timeout => 1);
 $t->control('close', {});
