@@ -107,7 +107,8 @@ ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
     block = (ngx_http_agentstream_block_t *) node->tail;
 
     if (size > sizeof(node->tail) - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD
-               - sizeof(ngx_http_agentstream_record_t))
+               - sizeof(ngx_http_agentstream_record_t)
+        || (node->journal.last == block && block->used))
     {
         return NULL;
     }
@@ -270,7 +271,7 @@ ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
     journal = &node->journal;
     last = journal->last;
 
-    if (last == (ngx_http_agentstream_block_t *) node->tail) {
+    if (last == NULL || last == (ngx_http_agentstream_block_t *) node->tail) {
         return;
     }
 

@@ -42,7 +42,7 @@ u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit);
 
 /* the same in the room kept for the terminal packet, however full the zone
-   is; NULL: it is too large for that */
+   is; NULL: it is too large for that, or there is one */
 u_char *ngx_http_agentstream_journal_reserve_tail(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size);

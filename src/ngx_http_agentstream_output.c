@@ -17,7 +17,7 @@
 #include "ngx_http_agentstream_output.h"
 
 
-typedef struct {
+typedef struct ngx_http_agentstream_output_mem_s {
     size_t                               size;     /* of data */
     u_char                               data[1];
 } ngx_http_agentstream_output_mem_t;
@@ -35,18 +35,15 @@ static ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
 
 /* a client that keeps up takes it at once: one serves almost all of them */
 
-static ngx_http_agentstream_output_mem_t  *ngx_http_agentstream_output_spare;
-
-
 u_char *
 ngx_http_agentstream_output_alloc(size_t size)
 {
     ngx_http_agentstream_output_mem_t  *mem;
 
-    mem = ngx_http_agentstream_output_spare;
+    mem = ngx_http_agentstream_worker->spare;
 
     if (mem && size <= mem->size) {
-        ngx_http_agentstream_output_spare = NULL;
+        ngx_http_agentstream_worker->spare = NULL;
         return mem->data;
     }
 
@@ -73,9 +70,9 @@ ngx_http_agentstream_output_free(u_char *p)
               (p - offsetof(ngx_http_agentstream_output_mem_t, data));
 
     if (mem->size == NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE
-        && ngx_http_agentstream_output_spare == NULL)
+        && ngx_http_agentstream_worker->spare == NULL)
     {
-        ngx_http_agentstream_output_spare = mem;
+        ngx_http_agentstream_worker->spare = mem;
         return;
     }
 

@@ -174,7 +174,8 @@ struct ngx_http_agentstream_translate_s {
     ngx_http_agentstream_tr_session_t       *session;   /* found last */
     ngx_http_agentstream_tr_part_t          *part;      /* found last */
     ngx_str_t                                origin;    /* of the packet that
-                                                           is committed next */
+                                                           is reserved and
+                                                           committed next */
     ngx_http_agentstream_translate_state_t   state;
     ngx_http_agentstream_tr_session_t        root;      /* first of the list */
 

@@ -288,17 +288,15 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 
     p = ngx_http_agentstream_journal_reserve_tail(zone, node, size);
 
-    if (p == NULL) {
-        return;
+    if (p) {
+        p = ngx_http_agentstream_sse_head(p, &id, node->journal.last_seq + 1);
+        p = ngx_http_agentstream_acp_error(p,
+                                        ngx_http_agentstream_turn_timestamp(),
+                                        &message, NGX_HTTP_BAD_GATEWAY, NULL);
+        p = ngx_http_agentstream_sse_tail(p);
+
+        ngx_http_agentstream_journal_append(zone, node, p, 0, &none);
     }
-
-    p = ngx_http_agentstream_sse_head(p, &id, node->journal.last_seq + 1);
-    p = ngx_http_agentstream_acp_error(p,
-                                       ngx_http_agentstream_turn_timestamp(),
-                                       &message, NGX_HTTP_BAD_GATEWAY, NULL);
-    p = ngx_http_agentstream_sse_tail(p);
-
-    ngx_http_agentstream_journal_append(zone, node, p, 0, &none);
 
     ngx_http_agentstream_zone_lock(zone);
     ngx_memcpy(node->stop_reason, "error", sizeof("error"));

@@ -46,6 +46,7 @@ typedef struct {
 
     u_char                                 *reserved;
     size_t                                  size;
+    size_t                                  origin;       /* room for it */
 
     cJSON                                  *children;
     cJSON                                  *resolves;
@@ -68,6 +69,7 @@ sink_reserve(void *ctx, size_t size)
     }
 
     f->size = size;
+    f->origin = ngx_http_agentstream_translate_origin(f->tr)->len;
     f->reserved = malloc(size);
 
     return f->reserved;
@@ -88,6 +90,7 @@ sink_commit(void *ctx, u_char *last, ngx_uint_t part)
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 
     if (len > f->size
+        || ngx_http_agentstream_translate_origin(f->tr)->len > f->origin
         || ngx_http_agentstream_json_parse(&json, f->reserved, len) != NGX_OK
         || memchr(f->reserved, LF, len) != NULL
         || memchr(f->reserved, CR, len) != NULL)
