@@ -38,6 +38,7 @@ typedef struct {
     ngx_http_agentstream_json_t            json;
     ngx_http_agentstream_acp_buf_t         rest;       /* not split yet, while
                                                           subagents speak */
+    ngx_uint_t                             again;      /* see opencode_opens */
 
     /* subagents of the message at hand */
     ngx_array_t                            children;   /* of the turn, in its
@@ -75,8 +76,6 @@ typedef struct {
 
     unsigned                               unfinished:1;   /* the last answer
                                                               has no end */
-    unsigned                               again:1;        /* the next prompt
-                                                              is told */
     unsigned                               complete:1;     /* all is in
                                                               filling */
     unsigned                               failed:1;       /* out of memory in

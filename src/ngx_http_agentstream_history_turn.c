@@ -18,8 +18,6 @@
 #include "ngx_http_agentstream_zone.h"
 
 
-static ngx_uint_t ngx_http_agentstream_history_opens(
-    ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_begin(
     ngx_http_agentstream_history_t *h, ngx_str_t *turn);
 static ngx_int_t ngx_http_agentstream_history_finish(
@@ -53,13 +51,15 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
                            ngx_http_agentstream_opencode_get(json, info,
                                                              "role"),
                            "assistant");
-    opens = !assistant && ngx_http_agentstream_history_opens(h);
 
-    if (opens && h->again) {
-        /* the prompt that was too long, put again after a compaction */
-        h->again = 0;
+    rc = ngx_http_agentstream_opencode_opens(json, 0, &h->again);
+
+    if (rc == NGX_AGAIN) {
+        /* told when it came first */
         return NGX_OK;
     }
+
+    opens = (rc == NGX_OK);
 
     if (opens || h->translate == NULL) {
 
@@ -166,47 +166,6 @@ ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
     }
 
     return NGX_OK;
-}
-
-
-/* a compaction and the like put user messages of their own into a turn */
-
-static ngx_uint_t
-ngx_http_agentstream_history_opens(ngx_http_agentstream_history_t *h)
-{
-    ngx_uint_t                    v, parts, type, synthetic, overflow;
-    ngx_http_agentstream_json_t  *json;
-
-    json = &h->json;
-    parts = ngx_http_agentstream_json_get(json, 0, "parts");
-
-    if (parts == 0) {
-        return 0;
-    }
-
-    for (v = ngx_http_agentstream_json_first(json, parts);
-         v;
-         v = ngx_http_agentstream_json_next(json, parts, v))
-    {
-        type = ngx_http_agentstream_json_get(json, v, "type");
-        synthetic = ngx_http_agentstream_json_get(json, v, "synthetic");
-
-        if (ngx_http_agentstream_json_is(json, type, "compaction")) {
-            overflow = ngx_http_agentstream_json_get(json, v, "overflow");
-
-            h->again = (ngx_http_agentstream_json_type(json, overflow)
-                        == NGX_HTTP_AGENTSTREAM_JSON_TRUE);
-            continue;
-        }
-
-        if (ngx_http_agentstream_json_type(json, synthetic)
-            != NGX_HTTP_AGENTSTREAM_JSON_TRUE)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 

@@ -150,8 +150,17 @@ ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
 ngx_int_t ngx_http_agentstream_opencode_waits(ngx_str_t *answer, ngx_str_t *id,
     ngx_str_t *session);
 
-/* the user message that the last one of a list of messages belongs to;
-   NGX_DECLINED: there is none, NGX_ERROR: no memory */
+/*
+ * Whether a message opens a turn; those before it in the list were asked for
+ * first, with the same "again", 0 at the beginning.  NGX_DECLINED: it does not,
+ * like what a compaction puts into a turn; NGX_AGAIN: it is the turn's prompt
+ * once more, which was too long before the compaction.
+ */
+ngx_int_t ngx_http_agentstream_opencode_opens(
+    ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t *again);
+
+/* the last message of a list that opens a turn, or else what the first one
+   belongs to; NGX_DECLINED: there is none, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_opencode_turn(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *turn);
 

@@ -61,16 +61,80 @@ ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
 
 
 ngx_int_t
+ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
+    ngx_uint_t message, ngx_uint_t *again)
+{
+    ngx_uint_t  v, info, parts, compaction;
+
+    info = ngx_http_agentstream_json_get(json, message, "info");
+    parts = ngx_http_agentstream_json_get(json, message, "parts");
+
+    v = ngx_http_agentstream_opencode_get(json, info, "role");
+
+    if (ngx_http_agentstream_json_is(json, v, "assistant")) {
+
+        v = ngx_http_agentstream_opencode_get(json, info, "summary");
+
+        if (ngx_http_agentstream_json_type(json, v)
+            == NGX_HTTP_AGENTSTREAM_JSON_TRUE
+            && (ngx_http_agentstream_json_get(json, info, "error")
+                || ngx_http_agentstream_json_get(json, info, "finish") == 0))
+        {
+            /* nothing is repeated after a compaction that failed */
+            *again = 0;
+        }
+
+        return NGX_DECLINED;
+    }
+
+    compaction = 0;
+
+    for (v = parts ? ngx_http_agentstream_json_first(json, parts) : 0;
+         v;
+         v = ngx_http_agentstream_json_next(json, parts, v))
+    {
+        if (ngx_http_agentstream_json_is(json,
+                           ngx_http_agentstream_json_get(json, v, "type"),
+                           "compaction"))
+        {
+            compaction = v;
+            continue;
+        }
+
+        if (ngx_http_agentstream_json_type(json,
+                           ngx_http_agentstream_json_get(json, v, "synthetic"))
+            != NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+        {
+            if (*again) {
+                *again = 0;
+                return NGX_AGAIN;
+            }
+
+            return NGX_OK;
+        }
+    }
+
+    v = ngx_http_agentstream_opencode_get(json, compaction, "overflow");
+
+    *again = (ngx_http_agentstream_json_type(json, v)
+              == NGX_HTTP_AGENTSTREAM_JSON_TRUE);
+
+    return NGX_DECLINED;
+}
+
+
+ngx_int_t
 ngx_http_agentstream_opencode_turn(ngx_pool_t *pool, ngx_str_t *answer,
     ngx_str_t *turn)
 {
     ngx_int_t                    rc;
     ngx_str_t                    id;
-    ngx_uint_t                   v, info;
+    ngx_uint_t                   v, info, again, opens;
     ngx_http_agentstream_json_t  json;
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
     ngx_str_null(&id);
+    again = 0;
 
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
@@ -83,10 +147,15 @@ ngx_http_agentstream_opencode_turn(ngx_pool_t *pool, ngx_str_t *answer,
              v = ngx_http_agentstream_json_next(&json, 0, v))
         {
             info = ngx_http_agentstream_json_get(&json, v, "info");
+            opens = (ngx_http_agentstream_opencode_opens(&json, v, &again)
+                     == NGX_OK);
 
-            id = ngx_http_agentstream_opencode_text(&json, info, "parentID");
+            if (id.len == 0 && !opens) {
+                id = ngx_http_agentstream_opencode_text(&json, info,
+                                                        "parentID");
+            }
 
-            if (id.len == 0) {
+            if (id.len == 0 || opens) {
                 id = ngx_http_agentstream_opencode_text(&json, info, "id");
             }
         }

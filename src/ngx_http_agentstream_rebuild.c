@@ -202,6 +202,7 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
 
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    tcf.single = 1;
 
     if (rb->translate) {
         ngx_http_agentstream_translate_destroy(rb->translate);
@@ -339,20 +340,6 @@ ngx_http_agentstream_rebuild_ask(ngx_http_agentstream_rebuild_t *rb,
         return;
     }
 
-    /* every message tells which turn it is of */
-
-    if (messages
-        && ngx_http_agentstream_opencode_limit(rb->call->pool,
-                                               &rb->call->address, 1)
-           != NGX_OK)
-    {
-        ngx_http_agentstream_call_destroy(rb->call);
-        rb->call = NULL;
-
-        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
-        return;
-    }
-
     rb->call->done_handler = handler;
     rb->call->data = rb;
 
@@ -469,6 +456,11 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
 
         ngx_add_timer(&rb->timer, NGX_HTTP_AGENTSTREAM_REBUILD_POLL);
         return;
+    }
+
+    if (ngx_http_agentstream_translate_state(rb->translate)->passed) {
+        /* with another turn */
+        busy = 0;
     }
 
     if (!busy

@@ -388,7 +388,7 @@ ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t messages)
 {
     ngx_str_t                           id;
-    ngx_uint_t                          v, info, ours;
+    ngx_uint_t                          v, info, ours, later, single, again;
     ngx_http_agentstream_tr_session_t  *s;
 
     s = ngx_http_agentstream_translate_session_find(tr, session);
@@ -401,6 +401,9 @@ ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
     }
 
     ours = 0;
+    later = 0;
+    again = 0;
+    single = (s->root && tr->conf.single);
 
     for (v = ngx_http_agentstream_json_first(json, messages);
          v;
@@ -408,6 +411,19 @@ ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
     {
         info = ngx_http_agentstream_json_get(json, v, "info");
         id = ngx_http_agentstream_opencode_text(json, info, "id");
+
+        if (single
+            && ngx_http_agentstream_opencode_opens(json, v, &again) == NGX_OK
+            && ours)
+        {
+            later = 1;
+        }
+
+        if (later
+            && ngx_http_agentstream_translate_message_later(tr, json, info))
+        {
+            continue;
+        }
 
         if (s->root && ngx_http_agentstream_tr_eq(&id, &tr->turn)) {
             ours = 1;

@@ -56,6 +56,9 @@ typedef struct {
     unsigned                                 core:1;
     unsigned                                 history:1;  /* also user messages,
                                                             as chunks */
+    unsigned                                 single:1;   /* stored messages of
+                                                            later turns are not
+                                                            ours */
 } ngx_http_agentstream_translate_conf_t;
 
 
@@ -79,6 +82,9 @@ typedef struct {
     unsigned                                 waiting:1;    /* a question or
                                                               permission is
                                                               unanswered */
+    unsigned                                 passed:1;     /* a later turn has
+                                                              begun to answer
+                                                              (conf.single) */
     ngx_uint_t                               steps;        /* assistant messages
                                                               of the root */
     ngx_uint_t                               nopen;        /* text and thought

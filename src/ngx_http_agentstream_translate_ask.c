@@ -292,7 +292,7 @@ ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
     static ngx_str_t  unknown = ngx_string("unknown");
     static ngx_str_t  none = ngx_string("null");
 
-    if (tr->finished || !tr->state.user_seen) {
+    if (tr->finished || !tr->state.user_seen || tr->state.passed) {
         return NGX_OK;
     }
 

@@ -278,6 +278,10 @@ ngx_int_t ngx_http_agentstream_translate_message_info(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,
     ngx_uint_t ours);
+/* whether a message behind the prompt of a later turn is of that one */
+ngx_uint_t ngx_http_agentstream_translate_message_later(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t info);
 /* tokens and cost of the message, in an object that has them */
 ngx_int_t ngx_http_agentstream_translate_message_usage(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,

@@ -196,6 +196,32 @@ ngx_http_agentstream_translate_message_ours(
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_translate_message_later(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t info)
+{
+    ngx_str_t                           parent;
+    ngx_http_agentstream_tr_message_t  *user;
+
+    parent = ngx_http_agentstream_opencode_text(json, info, "parentID");
+
+    user = ngx_http_agentstream_translate_message_find(tr, &parent);
+
+    if (user && user->ours) {
+        return 0;
+    }
+
+    /* turns answer one after the other */
+
+    if (parent.len) {
+        tr->state.passed = 1;
+    }
+
+    return 1;
+}
+
+
 static void
 ngx_http_agentstream_translate_message_user(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)

@@ -9,7 +9,8 @@
 # with the message it found first; text sent twice when the turn is read again;
 # a rebuilt end that an EventSource asks for again and again; 204 for who has no
 # cursor while OpenCode works; a turn that is told by OpenCode's messages and by
-# its journal, too.
+# its journal, too; a compaction's message taken for a prompt; the session's
+# later turns told as parts of this one.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -168,7 +169,7 @@ $t->control('config', { rules => [{ url => '^/session/status', times => 1,
                                     body => '[', status => 200 }] });
 is_error_packet($t->request(events_of($s))->response(), 502,
                 'not ours: no answer to the status');
-$t->control('config', { rules => [{ url => '/message\?.*limit=1\b', times => 1,
+$t->control('config', { rules => [{ url => '/message\b', times => 1,
                                     body => '[]', status => 200 }] });
 is($t->request(events_of($s))->status(), 204, 'not ours: no messages');
 $d = $t->request(events_of($s), timeout => 15);
@@ -178,6 +179,81 @@ is(joined_text($d), stored_text($t->messages($s),
                                 'msg_000000000001AAAAAAAAAAAAAA'),
    'not ours: the text that was stored');
 $t->control('config', { rules => [] });
+
+# a compaction puts messages of its own into a turn
+
+$s = $t->session();
+$c = $t->send_message($s, 'replay:overflow-error:2 delay=250');
+hear($t, $c, 1);
+ok(wait_for(sub { @{ $t->messages($s) } >= 3 }, 30), 'compaction: it is there');
+restart_nginx($t);
+$d = events($t, $s);
+ok($t->wait([$d], timeout => 30), 'compaction: it ends');
+is_turn($d, turn_id($c), 'compaction');
+ok(length joined_text($d), 'compaction: what followed it, too');
+
+# a later turn is not told as a part of this one: with a cursor, both over
+
+$s = $t->session();
+my @two = map { $t->turn($s, $_) } 'text:4:24:0', 'text:5:24:0';
+restart_nginx($t);
+$d = $t->request(events_of($s, ($two[0]->packets())[2]{id}), timeout => 10);
+is_turn($d, turn_id($two[0]), 'the former of two');
+is(joined_text($d), joined_text($two[0]), 'the former of two: its text');
+
+# and who follows is told each once: a turn that begins when the one that is
+# rebuilt is just over, and one that begins while it runs (which is then left
+# without an end, for here they do not wait for each other)
+
+for my $cursor (0, 1) {
+    for my $more (0, 1) {
+        my $name = ($cursor ? 'cursor' : 'no cursor')
+                   . ($more ? ', while it runs' : ', just over');
+
+        $s = $t->session();
+        $c = $t->send_message($s, $more ? 'text:200:24:100' : 'text:20:24:100');
+        hear($t, $c, 5);
+        my ($id, $last) = (turn_id($c), ($c->packets())[-1]{id});
+        restart_nginx($t);
+        $d = events($t, $s, $cursor ? $last : undef, query => 'follow=1');
+        $t->wait([$d], until => sub { $_[0]->packets() > 1 });
+
+        if (!$more) {
+            wait_for(sub { ($t->messages($s)->[-1]{info}{finish} // '')
+                           eq 'stop' }, 10);
+        }
+
+        my $text = stored_text($t->messages($s), $id);
+        my $next = $t->turn($s, 'text:10:24:150');
+        my $end = ($next->packets())[-1]{id};
+
+        ok($t->wait([$d], timeout => 15, until => sub {
+            grep { ($_->{id} // '') eq $end } $_[0]->packets() }),
+           "$name: the next one, too");
+
+        my @p = $d->packets();
+        my ($at) = grep { ($p[$_]{id} // '') =~ /:999999999999999$/ } 0 .. $#p;
+
+        is(join("\n", map { $_->{raw} } @p[$at + 1 .. $#p]), join_raw($next),
+           "$name: it is told once");
+        is(join(' ', types(@p[0, 1])), 'stream_reset turn_started',
+           "$name: the other before it");
+        is(packet_json($p[1])->{turnId}, $id, "$name: it is that one");
+
+        my ($message) = map { $_->{messageId} } grep { $_->{type} =~ /chunk$/ }
+                        map { packet_json($_) } $next->packets();
+
+        is(scalar(grep { (packet_json($_)->{messageId} // '') eq $message }
+                  @p[0 .. $at]), 0, "$name: and not in the other one");
+        is(join('', map { $_->{content}{text} // '' } map { packet_json($_) }
+                    @p[0 .. $at]),
+           $text, "$name: its text");
+        is(packet_json($p[$at])->{type}, $more ? 'error' : 'prompt_response',
+           "$name: its end");
+
+        $d->close();
+    }
+}
 
 # a cursor of a turn OpenCode does not know
 
@@ -193,6 +269,23 @@ is_error_packet($d->response(), 502, 'OpenCode gone: 502');
 $t->control('config', { rules => [] });
 
 done_killed($t);
+
+
+# one turn, and this one
+
+sub is_turn {
+    my ($client, $id, $name) = @_;
+    my @packets = $client->packets();
+    my @types = types(@packets);
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    is("@types[0, 1, -1]", 'stream_reset turn_started prompt_response',
+       "$name: rebuilt");
+    is(packet_json($packets[1])->{turnId}, $id, "$name: the turn");
+    is(scalar(grep { /^(turn_started|prompt_response)$/ } @types), 2,
+       "$name: one");
+}
 
 
 sub follows {

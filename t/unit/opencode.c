@@ -11,7 +11,7 @@
  * misses the usual order, or disagrees with parse; an event's name is lost
  * from the table; a path takes an id that is none; a directory is not
  * encoded; a status of another session, or idle, counts, or what waits in
- * another one; the turn of a list is not that of its last message; or
+ * another one; a compaction, or the prompt that it repeats, opens a turn; or
  * message ids do not ascend.
  */
 
@@ -445,6 +445,21 @@ test_address(void)
 }
 
 
+/* messages of a list */
+
+#define USER(id, part)                                                        \
+    "{\"info\":{\"id\":\"msg_" id "\",\"role\":\"user\"},\"parts\":[" part "]}"
+#define ANSWER(id, parent, more)                                              \
+    "{\"info\":{\"id\":\"msg_" id "\",\"role\":\"assistant\","                \
+    "\"parentID\":\"msg_" parent "\"" more "},\"parts\":[]}"
+
+#define TEXT       "{\"type\":\"text\",\"text\":\"x\"}"
+#define SYNTHETIC  "{\"type\":\"text\",\"synthetic\":true}"
+#define SUMMARY    ",\"summary\":true,\"finish\":\"stop\""
+#define COMPACTION(overflow)                                                  \
+    "{\"type\":\"compaction\",\"overflow\":" overflow "}"
+
+
 static void
 test_answers(void)
 {
@@ -480,8 +495,34 @@ test_answers(void)
         { "[{\"info\":{\"id\":\"../x\"}}]", NULL },
         { "[{\"info\":{\"id\":\"msg_b\",\"parentID\":\"a/\"}}]", NULL },
         { "[{\"info\":{\"id\":\"msg_a\",\"role\":\"user\"}}]", "msg_a" },
-        { "[{\"info\":{\"id\":\"msg_a\"}},{\"info\":{\"id\":\"msg_c\","
-          "\"parentID\":\"msg_b\"}}]", "msg_b" }
+        { "[{\"info\":{\"id\":\"msg_c\",\"parentID\":\"msg_b\"}},"
+          "{\"info\":{\"id\":\"msg_d\",\"parentID\":\"msg_e\"}}]", "msg_b" },
+
+        /* two turns; a compaction; one that goes on, one that repeats the
+           prompt, one that failed; and the next turn */
+
+        { "[" USER("a", TEXT) "," ANSWER("b", "a", "") ","
+          USER("c", TEXT) "," ANSWER("d", "c", "") "]", "msg_c" },
+        { "[" USER("a", TEXT) "," USER("b", COMPACTION("false")) ","
+          ANSWER("c", "b", SUMMARY) "]", "msg_a" },
+        { "[" USER("a", TEXT) "," USER("b", COMPACTION("false")) ","
+          ANSWER("c", "b", SUMMARY) "," USER("d", SYNTHETIC) ","
+          ANSWER("e", "d", "") "]", "msg_a" },
+        { "[" USER("a", TEXT) "," USER("b", COMPACTION("true")) ","
+          ANSWER("c", "b", SUMMARY) "," USER("d", TEXT) ","
+          ANSWER("e", "d", "") "]", "msg_a" },
+        { "[" USER("a", TEXT) "," USER("b", COMPACTION("true")) ","
+          ANSWER("c", "b", SUMMARY) "," USER("d", TEXT) ","
+          USER("e", TEXT) "]", "msg_e" },
+        { "[" USER("a", TEXT) "," USER("b", COMPACTION("true")) ","
+          ANSWER("c", "b", SUMMARY) "," USER("d", SYNTHETIC) ","
+          USER("e", TEXT) "]", "msg_e" },
+        { "[" USER("a", TEXT) "," USER("b", COMPACTION("true")) ","
+          ANSWER("c", "b", SUMMARY ",\"error\":{}") ","
+          USER("d", TEXT) "]", "msg_d" },
+        { "[" USER("a", TEXT) "," USER("b", COMPACTION("true")) ","
+          ANSWER("c", "b", ",\"summary\":true") ","
+          USER("d", TEXT) "]", "msg_d" }
     };
 
     static const struct {
