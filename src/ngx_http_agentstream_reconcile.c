@@ -246,6 +246,8 @@ ngx_http_agentstream_reconcile_asks(ngx_http_agentstream_reconcile_t *rec,
 
     rec->permission = permission;
 
+    ngx_http_agentstream_translate_asks_wanted(rec->translate);
+
     if (ngx_http_agentstream_reconcile_call(rec,
                                      permission
                                      ? NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS

@@ -179,9 +179,11 @@ ngx_int_t ngx_http_agentstream_translate_messages(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *session,
     ngx_http_agentstream_json_t *json, ngx_uint_t messages);
 
-/* what waits, newer than all that was told before: the array that GET question
-   (permission: 0) or GET permission (1) answers.  What is not in it any more
-   was answered */
+/* a list of what waits is asked for: what is asked later need not be in it */
+void ngx_http_agentstream_translate_asks_wanted(
+    ngx_http_agentstream_translate_t *tr);
+/* that list: the array that GET question (permission: 0) or GET permission (1)
+   answers.  What is not in it any more was answered */
 ngx_int_t ngx_http_agentstream_translate_asks(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
     ngx_uint_t list, ngx_uint_t permission);

@@ -45,6 +45,7 @@ ngx_http_agentstream_translate_ask_create(ngx_http_agentstream_translate_t *tr,
     }
 
     ask->session = s;
+    ask->mark = tr->asked;
     ask->permission = permission;
     ask->waits = 1;
     ask->next = tr->asks;
@@ -280,6 +281,14 @@ ngx_http_agentstream_translate_ask_resolve(
 }
 
 
+void
+ngx_http_agentstream_translate_asks_wanted(
+    ngx_http_agentstream_translate_t *tr)
+{
+    tr->asked++;
+}
+
+
 ngx_int_t
 ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_json_t *json, ngx_uint_t list, ngx_uint_t permission)
@@ -295,8 +304,6 @@ ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
     if (tr->finished || !tr->state.user_seen || tr->state.passed) {
         return NGX_OK;
     }
-
-    tr->mark++;
 
     for (v = ngx_http_agentstream_json_first(json, list);
          v;
@@ -319,13 +326,13 @@ ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
         ask = ngx_http_agentstream_translate_ask_find(tr, &id);
 
         if (ask) {
-            ask->mark = tr->mark;
+            ask->mark = tr->asked;
         }
     }
 
     for (ask = tr->asks; ask; ask = ask->next) {
         if (ask->waits && ask->permission == permission
-            && ask->mark != tr->mark
+            && ask->mark != tr->asked
             && ngx_http_agentstream_translate_ask_resolve(tr, ask, &unknown,
                                                           &none)
                != NGX_OK)

@@ -154,7 +154,7 @@ struct ngx_http_agentstream_tr_ask_s {
     ngx_http_agentstream_tr_session_t       *session;
     ngx_http_agentstream_tr_call_t          *call;      /* or NULL */
     ngx_http_agentstream_tr_ask_t           *next;
-    ngx_uint_t                               mark;      /* see tr->mark */
+    ngx_uint_t                               mark;      /* see tr->asked */
     unsigned                                 permission:1;
     unsigned                                 waits:1;
 };
@@ -210,6 +210,7 @@ struct ngx_http_agentstream_translate_s {
     size_t                                   held;      /* bytes */
     ngx_uint_t                               number;    /* of parts, calls */
     ngx_uint_t                               mark;      /* of REST answers */
+    ngx_uint_t                               asked;     /* lists asked for */
     ngx_uint_t                               nwaiting;
 };
 

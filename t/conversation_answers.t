@@ -191,13 +191,14 @@ sub gap {
 
     $t->control('config', { rules => \@rules });
     $t->wait([$c], timeout => 10, until => sub {
-        grep { $_ eq 'request_permission' } types($_[0]->packets()) });
+        2 == grep { /^(question_asked|request_permission)$/ }
+             types($_[0]->packets()) });
 
     my @found = grep { $_->{type} =~ /^(question_asked|request_permission)$/ }
                 map { packet_json($_) } $c->packets();
 
-    is(join(' ', map { $_->{questionId} // $_->{permissionId} } @found),
-       "$q $p", "$name: what was asked is heard");
+    is(join(' ', sort map { $_->{questionId} // $_->{permissionId} } @found),
+       "$p $q", "$name: what was asked is heard");
     is(answer($s, $q, [['A']])->status(), 200, "$name: can be answered");
     is($t->request('POST', "/sessions/$s/permissions/$p/reply",
                    body => { reply => 'once' })->status(), 200,

@@ -320,7 +320,7 @@ test_asks(void)
 /* the array that GET question or GET permission answers */
 
 static void
-asks(ngx_uint_t permission, const char *list)
+asks_answered(ngx_uint_t permission, const char *list)
 {
     char       *copy;
     ngx_int_t   rc;
@@ -337,6 +337,14 @@ asks(ngx_uint_t permission, const char *list)
 
     tap_ok(rc == NGX_OK, "a list of what waits");
     free(copy);
+}
+
+
+static void
+asks(ngx_uint_t permission, const char *list)
+{
+    ngx_http_agentstream_translate_asks_wanted(f.tr);
+    asks_answered(permission, list);
 }
 
 
@@ -414,6 +422,11 @@ test_asks_missed(void)
     expect("question_resolved unknown\nquestion_resolved unknown",
            "once, and of the turn's own only");
     tap_ok(f.waiting == 1 && state()->waiting, "one waits");
+
+    ngx_http_agentstream_translate_asks_wanted(f.tr);
+    event(ROOT, "question.asked", "'id':'que_7','questions':[1]");
+    asks_answered(0, "[]");
+    expect("question_asked", "what is asked meanwhile need not be listed");
 
     finish("end end_turn", "end");
 
