@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 /*
@@ -95,6 +96,10 @@ struct ngx_http_agentstream_relay_s {
                                                           good answer */
     unsigned                               effects:1;
 
+    /* of an abort: no turn begins in the session until it is answered */
+    ngx_http_agentstream_ticket_t         *ticket;     /* or NULL */
+    ngx_str_t                              session;
+
     /* of a deletion that waits for the turn's end */
     ngx_str_t                              key;
     ngx_event_t                            timer;
@@ -133,7 +138,8 @@ void ngx_http_agentstream_request_relay_open(
 /* the client has left */
 void ngx_http_agentstream_request_relay_leave(
     ngx_http_agentstream_relay_t *relay);
-/* the status of a failed call to OpenCode as it is told to a client */
+/* the status of a failed call to OpenCode as it is told to a client; missing:
+   what a 404 says, NULL: it is a failure like others */
 ngx_int_t ngx_http_agentstream_request_upstream_error(
     ngx_http_agentstream_request_t *req, ngx_uint_t status,
     const char *missing);

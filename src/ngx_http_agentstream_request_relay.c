@@ -13,12 +13,15 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request_int.h"
 
 
 static void ngx_http_agentstream_request_relay_done(void *data,
     ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_request_relay_release(
+    ngx_http_agentstream_relay_t *relay);
 static ngx_int_t ngx_http_agentstream_request_relay_answer(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_call_t *call,
     const char *missing);
@@ -120,6 +123,7 @@ ngx_http_agentstream_request_relay_done(void *data,
     reply = relay->reply;
     missing = relay->missing;
 
+    ngx_http_agentstream_request_relay_release(relay);
     ngx_destroy_pool(relay->pool);
 
     if (req == NULL) {
@@ -142,6 +146,25 @@ ngx_http_agentstream_request_relay_done(void *data,
 
     ngx_http_finalize_request(r, rc);
     ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_agentstream_request_relay_release(ngx_http_agentstream_relay_t *relay)
+{
+    ngx_http_agentstream_zone_t  *zone;
+
+    if (relay->ticket == NULL) {
+        return;
+    }
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_unqueue_locked(zone, relay->ticket);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_http_agentstream_notify_announce(&relay->session);
 }
 
 
@@ -172,7 +195,7 @@ ngx_http_agentstream_request_upstream_error(
     ngx_str_t  details;
     u_char     buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
 
-    if (status == NGX_HTTP_NOT_FOUND) {
+    if (status == NGX_HTTP_NOT_FOUND && missing) {
         return ngx_http_agentstream_request_error(req, status, missing, NULL);
     }
 

@@ -37,6 +37,10 @@ static void ngx_http_agentstream_request_unkept_found(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_request_unkept_pass(
     ngx_http_agentstream_unkept_t *un, ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_request_unkept_abort(
+    ngx_http_agentstream_unkept_t *un, ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_request_unkept_hold(
+    ngx_http_agentstream_relay_t *relay);
 static void ngx_http_agentstream_request_unkept_finalize(
     ngx_http_agentstream_unkept_t *un, ngx_int_t rc);
 
@@ -187,9 +191,7 @@ ngx_http_agentstream_request_unkept_found(void *data,
 
     if (call->status != NGX_HTTP_OK) {
         rc = ngx_http_agentstream_request_upstream_error(req, call->status,
-                                                         un->missing
-                                                         ? un->missing
-                                                         : "No status");
+                                                         un->missing);
 
     } else {
         rc = ngx_http_agentstream_request_unkept_pass(un, call);
@@ -209,13 +211,12 @@ ngx_http_agentstream_request_unkept_pass(ngx_http_agentstream_unkept_t *un,
 
     req = un->req;
 
-    if (un->missing) {
-        rc = ngx_http_agentstream_opencode_waits(&call->body, &req->id,
-                                                 &req->session);
-
-    } else {
-        rc = ngx_http_agentstream_opencode_busy(&call->body, &req->session);
+    if (un->missing == NULL) {
+        return ngx_http_agentstream_request_unkept_abort(un, call);
     }
+
+    rc = ngx_http_agentstream_opencode_waits(&call->body, &req->id,
+                                             &req->session);
 
     if (rc == NGX_ERROR) {
         return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
@@ -223,45 +224,117 @@ ngx_http_agentstream_request_unkept_pass(ngx_http_agentstream_unkept_t *un,
                                            NULL);
     }
 
-    if (un->missing == NULL) {
-
-        /* one that began meanwhile is for its owner to abort */
-
-        if (ngx_http_agentstream_turn_interrupt(req->request->pool, req->conf,
-                                                &req->server, &req->session)
-            == NGX_OK)
-        {
-            return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
-                                           &ngx_http_agentstream_request_yes);
-        }
-
-        if (rc != NGX_OK) {
-            return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
-                                            &ngx_http_agentstream_request_no);
-        }
-
-    } else if (rc != NGX_OK) {
+    if (rc != NGX_OK) {
         return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
                                                   un->missing, NULL);
     }
 
     relay = ngx_http_agentstream_request_relay_create(req, un->request,
-                                              un->missing ? &req->id : NULL,
-                                              &un->directory, &un->content);
+                                                      &req->id,
+                                                      &un->directory,
+                                                      &un->content);
     if (relay == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (un->missing) {
-        relay->missing = un->missing;
-
-    } else {
-        relay->reply = &ngx_http_agentstream_request_yes;
-    }
+    relay->missing = un->missing;
 
     ngx_http_agentstream_request_relay_open(relay);
 
     return NGX_DONE;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_unkept_abort(ngx_http_agentstream_unkept_t *un,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_int_t                        rc;
+    ngx_http_agentstream_relay_t    *relay;
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+
+    rc = ngx_http_agentstream_opencode_busy(&call->body, &req->session);
+
+    if (rc == NGX_ERROR) {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
+                                           "OpenCode's answer makes no sense",
+                                           NULL);
+    }
+
+    if (rc == NGX_OK) {
+        relay = ngx_http_agentstream_request_relay_create(req, un->request,
+                                                          NULL, &un->directory,
+                                                          NULL);
+        if (relay == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        rc = ngx_http_agentstream_request_unkept_hold(relay);
+
+        if (rc == NGX_OK) {
+            relay->reply = &ngx_http_agentstream_request_yes;
+
+            ngx_http_agentstream_request_relay_open(relay);
+
+            return NGX_DONE;
+        }
+
+        ngx_http_agentstream_call_destroy(relay->call);
+        ngx_destroy_pool(relay->pool);
+        req->relay = NULL;
+
+        if (rc == NGX_ERROR) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+
+    /* one that began meanwhile is for its owner to abort */
+
+    rc = ngx_http_agentstream_turn_interrupt(req->request->pool, req->conf,
+                                             &req->server, &req->session);
+
+    return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
+                                     (rc == NGX_OK)
+                                     ? &ngx_http_agentstream_request_yes
+                                     : &ngx_http_agentstream_request_no);
+}
+
+
+/*
+ * The abort must not hit a turn that begins while it is on its way: none does
+ * until it is answered.  NGX_BUSY: one runs already.
+ */
+
+static ngx_int_t
+ngx_http_agentstream_request_unkept_hold(ngx_http_agentstream_relay_t *relay)
+{
+    ngx_int_t                        rc;
+    ngx_str_t                        key;
+    ngx_http_agentstream_zone_t     *zone;
+    ngx_http_agentstream_request_t  *req;
+
+    req = relay->request;
+
+    relay->session.len = req->session.len;
+    relay->session.data = ngx_pstrdup(relay->pool, &req->session);
+
+    if (relay->session.data == NULL
+        || ngx_http_agentstream_request_key(req, &key) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    rc = ngx_http_agentstream_zone_hold_locked(zone, &key, &relay->ticket);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    /* a full zone has no room for a turn that could begin, either */
+
+    return (rc == NGX_ERROR) ? NGX_OK : rc;
 }
 
 

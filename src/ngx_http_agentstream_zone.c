@@ -151,26 +151,11 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
 
     /* room may have been made by evicting the session's last turn */
 
-    session = ngx_http_agentstream_zone_session_locked(zone, key);
+    session = ngx_http_agentstream_zone_open_session_locked(zone, key);
 
     if (session == NULL) {
-        session = ngx_http_agentstream_zone_alloc_locked(zone,
-                                     sizeof(ngx_http_agentstream_session_t)
-                                     + key->len);
-        if (session == NULL) {
-            ngx_slab_free_locked(zone->shpool, nd);
-            goto failed;
-        }
-
-        ngx_memcpy(session->key, key->data, key->len);
-        session->sn.str.data = session->key;
-        session->sn.str.len = key->len;
-        session->sn.node.key = ngx_murmur_hash2(key->data, key->len);
-        session->running = NULL;
-        ngx_queue_init(&session->turns);
-        ngx_queue_init(&session->tickets);
-
-        ngx_rbtree_insert(&zone->sh->sessions, &session->sn.node);
+        ngx_slab_free_locked(zone->shpool, nd);
+        goto failed;
     }
 
     ngx_memzero(nd, sizeof(ngx_http_agentstream_node_t));
@@ -204,6 +189,39 @@ failed:
     }
 
     return NGX_ERROR;
+}
+
+
+ngx_http_agentstream_session_t *
+ngx_http_agentstream_zone_open_session_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key)
+{
+    ngx_http_agentstream_session_t  *session;
+
+    session = ngx_http_agentstream_zone_session_locked(zone, key);
+
+    if (session) {
+        return session;
+    }
+
+    session = ngx_http_agentstream_zone_alloc_locked(zone,
+                                       sizeof(ngx_http_agentstream_session_t)
+                                       + key->len);
+    if (session == NULL) {
+        return NULL;
+    }
+
+    ngx_memcpy(session->key, key->data, key->len);
+    session->sn.str.data = session->key;
+    session->sn.str.len = key->len;
+    session->sn.node.key = ngx_murmur_hash2(key->data, key->len);
+    session->running = NULL;
+    ngx_queue_init(&session->turns);
+    ngx_queue_init(&session->tickets);
+
+    ngx_rbtree_insert(&zone->sh->sessions, &session->sn.node);
+
+    return session;
 }
 
 

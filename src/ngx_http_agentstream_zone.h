@@ -242,6 +242,11 @@ ngx_int_t ngx_http_agentstream_zone_taken_locked(
 ngx_int_t ngx_http_agentstream_zone_queue_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
     ngx_http_agentstream_ticket_t **ticket);
+/* the first place, so that no turn begins; NGX_BUSY: one runs, NGX_ERROR: no
+   room */
+ngx_int_t ngx_http_agentstream_zone_hold_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
+    ngx_http_agentstream_ticket_t **ticket);
 void ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t *ticket);
 

@@ -33,6 +33,9 @@ ngx_int_t ngx_http_agentstream_zone_open_slots(
 
 ngx_http_agentstream_session_t *ngx_http_agentstream_zone_session_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+/* found, or made; NULL: no room */
+ngx_http_agentstream_session_t *ngx_http_agentstream_zone_open_session_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
 /* it is forgotten when it has neither turns nor senders */
 void ngx_http_agentstream_zone_release_locked(
     ngx_http_agentstream_zone_t *zone,

@@ -145,6 +145,42 @@ ngx_http_agentstream_zone_queue_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
+ngx_int_t
+ngx_http_agentstream_zone_hold_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_http_agentstream_ticket_t **ticket)
+{
+    ngx_http_agentstream_ticket_t   *tk;
+    ngx_http_agentstream_session_t  *session;
+
+    if (ngx_http_agentstream_zone_running_locked(zone, key)) {
+        return NGX_BUSY;
+    }
+
+    tk = ngx_http_agentstream_zone_alloc_locked(zone,
+                                       sizeof(ngx_http_agentstream_ticket_t));
+    if (tk == NULL) {
+        return NGX_ERROR;
+    }
+
+    session = ngx_http_agentstream_zone_open_session_locked(zone, key);
+
+    if (session == NULL) {
+        ngx_slab_free_locked(zone->shpool, tk);
+        return NGX_ERROR;
+    }
+
+    tk->session = session;
+    tk->owner = zone->slot;
+    tk->generation = zone->generation;
+
+    ngx_queue_insert_head(&session->tickets, &tk->queue);
+
+    *ticket = tk;
+
+    return NGX_OK;
+}
+
+
 void
 ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t *ticket)
