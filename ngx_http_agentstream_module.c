@@ -17,6 +17,7 @@
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_notify.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_turn.h"
 #include "ngx_http_agentstream_zone.h"
@@ -717,5 +718,6 @@ ngx_http_agentstream_exit_process(ngx_cycle_t *cycle)
 
     ngx_http_agentstream_hub_exit();
     ngx_http_agentstream_notify_exit_worker();
+    ngx_http_agentstream_output_exit_worker();
     ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_worker->zone);
 }

@@ -99,6 +99,16 @@ ngx_http_agentstream_output_wait(ngx_http_request_t *r)
 }
 
 
+void
+ngx_http_agentstream_output_exit_worker(void)
+{
+    if (ngx_http_agentstream_worker->spare) {
+        ngx_free(ngx_http_agentstream_worker->spare);
+        ngx_http_agentstream_worker->spare = NULL;
+    }
+}
+
+
 ngx_int_t
 ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
 {

@@ -68,6 +68,7 @@ ngx_int_t ngx_http_agentstream_output_header(ngx_http_request_t *r,
 /* what output_send() sends; NULL: no memory */
 u_char *ngx_http_agentstream_output_alloc(size_t size);
 void ngx_http_agentstream_output_free(u_char *p);
+void ngx_http_agentstream_output_exit_worker(void);
 
 /*
  * Sends from p to last, which was got by output_alloc() and is freed here; p
