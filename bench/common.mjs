@@ -162,7 +162,16 @@ export class Server {
         await listening(this.port, this.process);
     }
 
+    /* who is not measured does nothing, not even now and then */
+
+    freeze(frozen) {
+        for (const { pid } of [this.fake, this.process]) {
+            process.kill(-pid, frozen ? 'SIGSTOP' : 'SIGCONT');
+        }
+    }
+
     async stop() {
+        this.freeze(false);
         await end(this.process);
         await end(this.fake);
     }
@@ -474,6 +483,12 @@ export function memoryOf(pids) {
 function killAll() {
     for (const child of children) {
         child.kill('SIGTERM');
+
+        try {
+            process.kill(-child.pid, 'SIGCONT');
+        } catch {
+            /* it is gone */
+        }
     }
 }
 

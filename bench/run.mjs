@@ -353,6 +353,9 @@ async function runCell(cell, targets) {
                 target = new Target(name);
                 await target.start();
                 await load(target, { clients: 1, turns: 3, deltas: 10 });
+
+            } else {
+                target.freeze(false);
             }
 
             /* a subscription per turn is quadratic: shorter turns will do */
@@ -363,6 +366,9 @@ async function runCell(cell, targets) {
 
             if (target !== targets.get(name)) {
                 await target.stop();
+
+            } else {
+                target.freeze(true);
             }
         }
     }
@@ -565,6 +571,7 @@ async function main() {
 
         await target.start();
         await load(target, { clients: 4, turns: 60, deltas: 200, ...SMALL });
+        target.freeze(true);
         targets.set(name, target);
     }
 
