@@ -165,8 +165,8 @@ export class Server {
     /* who is not measured does nothing, not even now and then */
 
     freeze(frozen) {
-        for (const { pid } of [this.fake, this.process]) {
-            process.kill(-pid, frozen ? 'SIGSTOP' : 'SIGCONT');
+        for (const child of [this.fake, this.process]) {
+            signalGroup(child, frozen ? 'SIGSTOP' : 'SIGCONT');
         }
     }
 
@@ -483,12 +483,18 @@ export function memoryOf(pids) {
 function killAll() {
     for (const child of children) {
         child.kill('SIGTERM');
+        signalGroup(child, 'SIGCONT');
+    }
+}
 
-        try {
-            process.kill(-child.pid, 'SIGCONT');
-        } catch {
-            /* it is gone */
-        }
+
+/* the process and its own children */
+
+function signalGroup(child, signal) {
+    try {
+        process.kill(-child.pid, signal);
+    } catch {
+        /* it is gone */
     }
 }
 
