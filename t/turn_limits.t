@@ -6,10 +6,13 @@
 #
 # Broken by: a timer that is not set or that an event does not renew; an abort
 # that is not sent, or sent before there is a turn upstream; a limit that ends
-# the turn without an error.
+# the turn without an error; a subagent's events that do not count; a prompt
+# that no event follows and that nobody asks after, or too early, or not once.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
+
+use Time::Piece;
 
 use AgentStream;
 
@@ -20,6 +23,7 @@ my $t = AgentStream->new(server => join "\n", map { qq{
     }
 } } (
     [ idle => 'agentstream_idle_timeout 400ms;' ],
+    [ child => 'agentstream_idle_timeout 2s;' ],
     [ turn => 'agentstream_turn_timeout 700ms;' ],
     [ steps => 'agentstream_max_steps 2;' ],
     [ enough => 'agentstream_max_steps 3;' ],
@@ -27,11 +31,17 @@ my $t = AgentStream->new(server => join "\n", map { qq{
 ));
 
 
-sub limited {
+sub begin {
     my ($where, $prompt) = @_;
     my $s = $t->session();
-    my $c = $t->open('POST', "/$where/$s/send-message",
-                     body => { content => $prompt });
+
+    return ($s, $t->open('POST', "/$where/$s/send-message",
+                         body => { content => $prompt }));
+}
+
+
+sub ended {
+    my ($s, $c) = @_;
 
     $t->wait([$c], timeout => 20);
 
@@ -41,6 +51,19 @@ sub limited {
     return ($c, packet_json(($c->packets())[-1]), scalar @aborts);
 }
 
+
+sub limited {
+    return ended(begin(@_));
+}
+
+
+# these two take long, and run while the others do
+
+my $deaf = $t->session();
+$t->control('config', { mute => '/workspace/mute',
+                        sessions => { $deaf => '/workspace/mute' } });
+my $unheard = $t->send_message($deaf, 'text:5:8:5');
+my @child = begin('child', 'replay:task-one delay=100');
 
 # silence, which each event ends
 
@@ -90,5 +113,41 @@ cmp_ok($beats[-1]{silentMs}, '>=', 200, 'how long it was silent');
 cmp_ok($beats[-1]{elapsedMs}, '>=', $beats[-1]{silentMs}, 'how long it runs');
 is($last->{stopReason}, 'end_turn', 'and it goes on');
 check_turn($c, 'heartbeats');
+
+# While its subagent speaks, for 4 seconds, the session itself says nothing.
+# Broken by: heard_at set in turn_event() only for events of turn->session.
+
+($c, $last, $aborts) = ended(@child);
+
+my @root = map { Time::Piece->strptime($_->{timestamp} =~ s/\..*//r,
+                                       '%Y-%m-%dT%H:%M:%S')->epoch }
+           grep { !$_->{_meta}{sessionId} }
+           map { packet_json($_) } $c->packets();
+my ($silent) = sort { $b <=> $a } map { $root[$_] - $root[$_ - 1] } 1 .. $#root;
+
+cmp_ok($silent, '>', 3, 'subagent: longer silent than it may be');
+is($last->{stopReason}, 'end_turn', 'subagent: its events renew the time');
+is($aborts, 0, 'subagent: nothing aborted');
+check_turn($c, 'subagent');
+
+# A prompt that was accepted, and then no event at all: after ten seconds, and
+# before the stream counts as dead, OpenCode is asked, once, and has it all.
+# Broken by: poll_at not set in turn_accepted(), or TURN_FIRST 1000.
+
+($c, $last) = ended($deaf, $unheard);
+
+my ($prompt) = grep { $_->{url} =~ m{/session/$deaf/prompt_async} }
+               @{ $t->control('log') };
+my @asked = grep { $_->{method} eq 'GET' && $_->{time} > $prompt->{time}
+                   && $_->{url} =~ /$deaf|directory=%2Fworkspace%2Fmute/ }
+            @{ $t->control('log') };
+
+is($last->{stopReason}, 'end_turn', 'no event: it ends well');
+is(join(' ', map { $_->{url} =~ s/\?.*//r } @asked),
+   "/session/status /session/$deaf/message", 'no event: asked once');
+cmp_ok($asked[0]{time} - $prompt->{time}, '>', 9.5, 'no event: not at once');
+cmp_ok($asked[0]{time} - $prompt->{time}, '<', 20, 'no event: soon enough');
+check_text($c, $t->messages($deaf), 'no event');
+check_turn($c, 'no event');
 
 $t->done();
