@@ -508,6 +508,11 @@ ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
 {
     rb->over = 1;
 
+    if (!rb->request->header_sent) {
+        /* contract 1: with this status there is nothing but the error */
+        rb->args.after = NULL;
+    }
+
     ngx_http_agentstream_translate_time(rb->translate,
                                         ngx_http_agentstream_turn_timestamp(),
                                         ngx_current_msec);

@@ -38,8 +38,9 @@ typedef struct {
     /* whether the turn is kept by now, and `after` has it; may be NULL */
     ngx_uint_t                         (*kept)(void *data);
 
-    /* takes the request over when the turn is over, or there is none; NULL:
-       the response ends */
+    /* takes the request over when the turn is over, or there is none, but not
+       after an error that the response begins with; NULL: the response ends
+       with the turn */
     ngx_int_t                          (*after)(ngx_http_request_t *r,
                                            void *data);
     void                                *data;

@@ -10,7 +10,8 @@
 # a rebuilt end that an EventSource asks for again and again; 204 for who has no
 # cursor while OpenCode works; a turn that is told by OpenCode's messages and by
 # its journal, too; a compaction's message taken for a prompt; the session's
-# later turns told as parts of this one.
+# later turns told as parts of this one; an error whose response stays open
+# for who follows (args.after not cleared in rebuild_fail()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -163,12 +164,11 @@ follows($follow, 'begins meanwhile', types($c->packets()));
 $s = $t->create_session();
 $t->request('POST', "/session/$s/prompt_async", port => $t->{port_opencode},
             body => { messageID => 'msg_000000000001AAAAAAAAAAAAAA',
-                      parts => [{ type => 'text', text => 'text:9:24:100' }] });
+                      parts => [{ type => 'text', text => 'text:30:8:100' }] });
 ok(wait_for(sub { @{ $t->messages($s) } > 1 }), 'not ours: it runs');
-$t->control('config', { rules => [{ url => '^/session/status', times => 1,
+$t->control('config', { rules => [{ url => '^/session/status',
                                     body => '[', status => 200 }] });
-is_error_packet($t->request(events_of($s))->response(), 502,
-                'not ours: no answer to the status');
+fails($s, undef, 502, 'not ours: no answer to the status');
 $t->control('config', { rules => [{ url => '/message\b', times => 1,
                                     body => '[]', status => 200 }] });
 is($t->request(events_of($s))->status(), 204, 'not ours: no messages');
@@ -264,11 +264,34 @@ is($d->status(), 204, 'a turn nobody knows: 204');
 # OpenCode gone after a restart
 
 $t->control('config', { rules => [{ url => '^/session/', drop => 1 }] });
-$d = $t->request(events_of($turns[1]{s}, $turns[1]{id}), timeout => 10);
-is_error_packet($d->response(), 502, 'OpenCode gone: 502');
+fails($turns[1]{s}, $turns[1]{id}, 502, 'OpenCode gone');
 $t->control('config', { rules => [] });
 
+# or the session
+
+fails('ses_unknown', undef, 404, 'no such session');
+
 done_killed($t);
+
+
+# an error is all of the response, for who follows, too
+
+sub fails {
+    my ($session, $id, $status, $name) = @_;
+    my @packets;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    for my $query (undef, 'follow=1') {
+        my $client = $t->request(events_of($session, $id, query => $query));
+
+        push @packets, is_error_packet($client->response(), $status,
+                            join ', ', $name, $query // (), $status);
+        is($client->ended(), 'clean', "$name: and nothing else");
+    }
+
+    return @packets;
+}
 
 
 # one turn, and this one
