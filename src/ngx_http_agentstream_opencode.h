@@ -159,8 +159,9 @@ ngx_int_t ngx_http_agentstream_opencode_waits(ngx_str_t *answer, ngx_str_t *id,
 ngx_int_t ngx_http_agentstream_opencode_opens(
     ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t *again);
 
-/* the last message of a list that opens a turn, or else what the first one
-   belongs to; NGX_DECLINED: there is none, NGX_ERROR: no memory */
+/* the last message that opens a turn, or else what the first one belongs to,
+   from what GET session/{id}/message answers; empty: there are no messages,
+   NGX_DECLINED: it is no such answer */
 ngx_int_t ngx_http_agentstream_opencode_turn(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *turn);
 

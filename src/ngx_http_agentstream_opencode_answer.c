@@ -134,43 +134,58 @@ ngx_http_agentstream_opencode_turn(ngx_pool_t *pool, ngx_str_t *answer,
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
     ngx_str_null(&id);
+    turn->len = 0;
     again = 0;
 
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
-    if (rc == NGX_OK
-        && ngx_http_agentstream_json_type(&json, 0)
-           == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    if (rc != NGX_OK) {
+        goto done;
+    }
+
+    if (ngx_http_agentstream_json_type(&json, 0)
+        != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
-        for (v = ngx_http_agentstream_json_first(&json, 0);
-             v;
-             v = ngx_http_agentstream_json_next(&json, 0, v))
-        {
-            info = ngx_http_agentstream_json_get(&json, v, "info");
-            opens = (ngx_http_agentstream_opencode_opens(&json, v, &again)
-                     == NGX_OK);
+        rc = NGX_DECLINED;
+        goto done;
+    }
 
-            if (id.len == 0 && !opens) {
-                id = ngx_http_agentstream_opencode_text(&json, info,
-                                                        "parentID");
-            }
+    if (ngx_http_agentstream_json_first(&json, 0) == 0) {
+        goto done;
+    }
 
-            if (id.len == 0 || opens) {
-                id = ngx_http_agentstream_opencode_text(&json, info, "id");
-            }
+    for (v = ngx_http_agentstream_json_first(&json, 0);
+         v;
+         v = ngx_http_agentstream_json_next(&json, 0, v))
+    {
+        info = ngx_http_agentstream_json_get(&json, v, "info");
+        opens = (ngx_http_agentstream_opencode_opens(&json, v, &again)
+                 == NGX_OK);
+
+        if (id.len == 0 && !opens) {
+            id = ngx_http_agentstream_opencode_text(&json, info, "parentID");
+        }
+
+        if (id.len == 0 || opens) {
+            id = ngx_http_agentstream_opencode_text(&json, info, "id");
         }
     }
 
-    if (rc != NGX_ERROR) {
+    if (!ngx_http_agentstream_opencode_id(&id)) {
         rc = NGX_DECLINED;
+        goto done;
     }
 
-    if (id.len && ngx_http_agentstream_opencode_id(&id)) {
-        turn->len = id.len;
-        turn->data = ngx_pstrdup(pool, &id);
+    turn->data = ngx_pstrdup(pool, &id);
 
-        rc = turn->data ? NGX_OK : NGX_ERROR;
+    if (turn->data == NULL) {
+        rc = NGX_ERROR;
+        goto done;
     }
+
+    turn->len = id.len;
+
+done:
 
     ngx_http_agentstream_json_destroy(&json);
 

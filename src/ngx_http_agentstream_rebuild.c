@@ -392,10 +392,16 @@ ngx_http_agentstream_rebuild_last_done(void *data,
     rc = ngx_http_agentstream_opencode_turn(rb->request->pool, &call->body,
                                             &rb->args.turn);
 
-    if (rc == NGX_DECLINED
+    if ((rc == NGX_OK && rb->args.turn.len == 0)
         || (rb->args.kept && rb->args.kept(rb->args.data)))
     {
         ngx_http_agentstream_rebuild_nothing(rb);
+        return;
+    }
+
+    if (rc == NGX_DECLINED) {
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+                                          "OpenCode's answer makes no sense");
         return;
     }
 

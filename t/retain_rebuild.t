@@ -11,7 +11,8 @@
 # cursor while OpenCode works; a turn that is told by OpenCode's messages and by
 # its journal, too; a compaction's message taken for a prompt; the session's
 # later turns told as parts of this one; an error whose response stays open
-# for who follows (args.after not cleared in rebuild_fail()).
+# for who follows (args.after not cleared in rebuild_fail()); messages that
+# cannot be read taken for none (NGX_OK for all of them in opencode_turn()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -164,11 +165,19 @@ follows($follow, 'begins meanwhile', types($c->packets()));
 $s = $t->create_session();
 $t->request('POST', "/session/$s/prompt_async", port => $t->{port_opencode},
             body => { messageID => 'msg_000000000001AAAAAAAAAAAAAA',
-                      parts => [{ type => 'text', text => 'text:30:8:100' }] });
+                      parts => [{ type => 'text', text => 'text:50:8:100' }] });
 ok(wait_for(sub { @{ $t->messages($s) } > 1 }), 'not ours: it runs');
 $t->control('config', { rules => [{ url => '^/session/status',
                                     body => '[', status => 200 }] });
 fails($s, undef, 502, 'not ours: no answer to the status');
+
+for my $body ('<html>', '{}', '[{"info":{"id":"msg_"}}]') {
+    $t->control('config', { rules => [{ url => '/message\b', body => $body,
+                                        status => 200 }] });
+    is($_->{message}, "OpenCode's answer makes no sense", "not ours: $body")
+        for fails($s, undef, 502, "not ours: messages are $body");
+}
+
 $t->control('config', { rules => [{ url => '/message\b', times => 1,
                                     body => '[]', status => 200 }] });
 is($t->request(events_of($s))->status(), 204, 'not ours: no messages');

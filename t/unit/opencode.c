@@ -482,11 +482,13 @@ test_answers(void)
         { "", NGX_ERROR }
     };
 
+    /* turn NULL: it is no such answer */
+
     static const struct {
         const char  *answer;
         const char  *turn;
     } lists[] = {
-        { "[]", NULL },
+        { "[]", "" },
         { "{}", NULL },
         { "[", NULL },
         { "", NULL },
@@ -565,7 +567,7 @@ test_answers(void)
         answer.len = strlen(lists[i].answer);
         answer.data = tap_copy(lists[i].answer, answer.len);
 
-        ngx_str_set(&turn, "");
+        ngx_str_set(&turn, "msg_x");
 
         tap_is(ngx_http_agentstream_opencode_turn(pool, &answer, &turn),
                lists[i].turn ? NGX_OK : NGX_DECLINED, lists[i].answer);
