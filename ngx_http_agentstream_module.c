@@ -19,6 +19,7 @@
 #include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_status.h"
 #include "ngx_http_agentstream_turn.h"
 #include "ngx_http_agentstream_zone.h"
 
@@ -30,6 +31,8 @@
 static char *ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_agentstream_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
 static ngx_int_t ngx_http_agentstream_add_variables(ngx_conf_t *cf);
@@ -237,6 +240,13 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       offsetof(ngx_http_agentstream_loc_conf_t, packets),
       &ngx_http_agentstream_packets },
 
+    { ngx_string("agentstream_status"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      ngx_http_agentstream_status,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
       ngx_null_command
 };
 
@@ -427,6 +437,7 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
      *     conf->prefix = { 0, NULL };
      *     conf->name = { 0, NULL };
      *     conf->server = NULL;
+     *     conf->status = 0;
      *     conf->body_size = 0;
      */
 
@@ -538,6 +549,10 @@ ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "is duplicate";
     }
 
+    if (alcf->status) {
+        return "cannot be used beside \"agentstream_status\"";
+    }
+
     value = cf->args->elts;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
@@ -573,6 +588,34 @@ ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     amcf->used = 1;
     clcf->handler = ngx_http_agentstream_request_handler;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_agentstream_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_agentstream_loc_conf_t *alcf = conf;
+
+    ngx_http_core_loc_conf_t          *clcf;
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    if (alcf->status) {
+        return "is duplicate";
+    }
+
+    if (alcf->name.len) {
+        return "cannot be used beside \"agentstream\"";
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
+
+    alcf->status = 1;
+
+    amcf->used = 1;
+    clcf->handler = ngx_http_agentstream_status_handler;
 
     return NGX_CONF_OK;
 }

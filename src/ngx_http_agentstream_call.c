@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call_int.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 /* a burst of disconnects must not use up all descriptors, three per call */
@@ -208,6 +209,8 @@ ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call)
 
     if (call->body_handler == NULL) {
         calls->active++;
+        ngx_http_agentstream_count(CALLS, 1);
+        ngx_http_agentstream_count(REQUESTS, 1);
     }
 
     if (ngx_http_agentstream_call_subrequest(call, r) != NGX_OK) {
@@ -274,6 +277,7 @@ ngx_http_agentstream_call_cleanup(void *data)
 
     if (call->body_handler == NULL) {
         calls->active--;
+        ngx_http_agentstream_count(CALLS, -1);
 
         if (!ngx_queue_empty(&calls->waiting)) {
             ngx_post_event(&calls->next, &ngx_posted_events);
@@ -304,6 +308,12 @@ ngx_http_agentstream_call_done_handler(ngx_event_t *ev)
     ngx_http_agentstream_call_t  *call;
 
     call = ev->data;
+
+    if (call->body_handler == NULL
+        && call->status >= NGX_HTTP_INTERNAL_SERVER_ERROR)
+    {
+        ngx_http_agentstream_count(ERRORS, 1);
+    }
 
     call->closed = 1;
     call->done_handler(call->data, call);

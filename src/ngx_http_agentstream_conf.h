@@ -41,8 +41,7 @@ typedef struct {
     ngx_shm_zone_t                      *zone;
     size_t                               zone_size;
     ngx_msec_t                           retain;
-    ngx_uint_t                           used;       /* "agentstream" is on in
-                                                        some location */
+    ngx_uint_t                           used;       /* in some location */
 } ngx_http_agentstream_main_conf_t;
 
 
@@ -51,6 +50,7 @@ typedef struct {
                                                         location; empty: off */
     ngx_str_t                            name;       /* of this location */
     ngx_http_conf_ctx_t                 *server;     /* where prefix is */
+    ngx_uint_t                           status;     /* "agentstream_status" */
 
     ngx_http_complex_value_t            *route;
     ngx_http_complex_value_t            *directory;

@@ -18,6 +18,7 @@
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_HUB_LINGER     10000
@@ -72,6 +73,8 @@ static ngx_http_agentstream_hub_t *ngx_http_agentstream_hub_create(
     ngx_str_t *directory);
 static void ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub);
 static void ngx_http_agentstream_hub_connect(ngx_http_agentstream_hub_t *hub);
+static void ngx_http_agentstream_hub_opened(ngx_http_agentstream_hub_t *hub,
+    ngx_uint_t open);
 static ngx_int_t ngx_http_agentstream_hub_body(void *data, u_char *pos,
     size_t len);
 static ngx_int_t ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data);
@@ -332,6 +335,8 @@ failed:
 static void
 ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub)
 {
+    ngx_http_agentstream_hub_opened(hub, 0);
+
     if (hub->call) {
         ngx_http_agentstream_call_close(hub->call);
     }
@@ -388,6 +393,16 @@ ngx_http_agentstream_hub_connect(ngx_http_agentstream_hub_t *hub)
 }
 
 
+static void
+ngx_http_agentstream_hub_opened(ngx_http_agentstream_hub_t *hub,
+    ngx_uint_t open)
+{
+    ngx_http_agentstream_count(SUBSCRIPTIONS, (ngx_int_t) open - hub->open);
+
+    hub->open = open;
+}
+
+
 static ngx_int_t
 ngx_http_agentstream_hub_body(void *data, u_char *pos, size_t len)
 {
@@ -410,6 +425,8 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
     ngx_http_agentstream_event_t   ev;
     ngx_http_agentstream_route_t  *route;
 
+    ngx_http_agentstream_count(EVENTS, 1);
+
     if (data == NULL) {
         goto skipped;
     }
@@ -425,7 +442,7 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
     }
 
     if (ev.type == NGX_HTTP_AGENTSTREAM_EVENT_CONNECTED && !hub->open) {
-        hub->open = 1;
+        ngx_http_agentstream_hub_opened(hub, 1);
         hub->failures = 0;
         ngx_post_event(&hub->announce, &ngx_posted_events);
         return NGX_OK;
@@ -460,6 +477,8 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
 skipped:
 
     /* whose it was is not known: all of them ask OpenCode */
+
+    ngx_http_agentstream_count(SKIPPED, 1);
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "agentstream hub: %s event skipped, directory \"%V\"",
@@ -532,7 +551,7 @@ ngx_http_agentstream_hub_broken(ngx_http_agentstream_hub_t *hub,
     ngx_queue_t                 *q, *next;
     ngx_http_agentstream_sub_t  *sub;
 
-    hub->open = 0;
+    ngx_http_agentstream_hub_opened(hub, 0);
 
     if (hub->announce.posted) {
         ngx_delete_posted_event(&hub->announce);
@@ -557,6 +576,7 @@ ngx_http_agentstream_hub_broken(ngx_http_agentstream_hub_t *hub,
     delay = delay / 2 + ngx_random() % (delay / 2 + 1);
 
     hub->failures++;
+    ngx_http_agentstream_count(BROKEN, 1);
 
     ngx_add_timer(&hub->retry, delay);
 

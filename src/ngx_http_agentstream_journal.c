@@ -44,7 +44,8 @@ static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
     size_t size, size_t limit);
 static ngx_http_agentstream_block_t *
     ngx_http_agentstream_journal_recycle_locked(
-    ngx_http_agentstream_journal_t *journal, size_t size);
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
+    size_t size);
 static ngx_int_t ngx_http_agentstream_journal_drop_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal);
 static void ngx_http_agentstream_journal_link_locked(
@@ -146,6 +147,9 @@ ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
         ngx_memcpy(last, origin->data, origin->len);
     }
 
+    ngx_http_agentstream_zone_count(zone, PACKETS, 1);
+    ngx_http_agentstream_zone_count(zone, BYTES, record->len);
+
     ngx_http_agentstream_zone_lock(zone);
 
     block->used += ngx_http_agentstream_journal_size(record);
@@ -202,7 +206,8 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
         if (n-- == 0
             || ngx_http_agentstream_zone_drop_locked(zone) != NGX_OK)
         {
-            block = ngx_http_agentstream_journal_recycle_locked(journal, size);
+            block = ngx_http_agentstream_journal_recycle_locked(zone, journal,
+                                                                size);
             break;
         }
     }
@@ -217,7 +222,8 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
 
 static ngx_http_agentstream_block_t *
 ngx_http_agentstream_journal_recycle_locked(
-    ngx_http_agentstream_journal_t *journal, size_t size)
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
+    size_t size)
 {
     ngx_http_agentstream_block_t  *block;
 
@@ -226,6 +232,9 @@ ngx_http_agentstream_journal_recycle_locked(
     if (block == NULL || block->size < size) {
         return NULL;
     }
+
+    ngx_http_agentstream_zone_count(zone, DROPPED,
+                                    journal->last_seq + 1 - block->seq);
 
     block->seq = journal->last_seq + 1;
     block->used = 0;
@@ -241,20 +250,11 @@ static ngx_int_t
 ngx_http_agentstream_journal_drop_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_journal_t *journal)
 {
-    ngx_http_agentstream_block_t  *block;
-
-    block = journal->first;
-
-    if (block == journal->last) {
+    if (journal->first == journal->last) {
         return NGX_DECLINED;
     }
 
-    journal->first = block->next;
-    journal->first_seq = block->next->seq;
-    journal->size -= NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + block->size;
-    journal->dropped++;
-
-    ngx_slab_free_locked(zone->shpool, block);
+    ngx_http_agentstream_zone_shift_locked(zone, journal);
 
     return NGX_OK;
 }

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 typedef struct ngx_http_agentstream_output_mem_s {
@@ -142,6 +143,9 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
     pcln->handler = ngx_http_agentstream_output_free_buf;
     pcln->data = out;
 
+    out->open = 1;
+    ngx_http_agentstream_count(STREAMS, 1);
+
     ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
 
     ngx_http_agentstream_output_wait(r);
@@ -177,6 +181,11 @@ ngx_http_agentstream_output_cleanup(void *data)
     if (out->timer.timer_set) {
         ngx_del_timer(&out->timer);
     }
+
+    if (out->open) {
+        out->open = 0;
+        ngx_http_agentstream_count(STREAMS, -1);
+    }
 }
 
 
@@ -210,6 +219,8 @@ ngx_http_agentstream_output_header(ngx_http_request_t *r, ngx_uint_t status)
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
         return NGX_ERROR;
     }
+
+    ngx_http_agentstream_count(OPENED, 1);
 
     return NGX_OK;
 }

@@ -37,6 +37,7 @@ typedef struct {
     /* private */
     unsigned                             busy:1;   /* buf is on its way */
     unsigned                             last:1;   /* ... and ends it all */
+    unsigned                             open:1;   /* and counted as such */
     ngx_msec_t                           sent_at;
     ngx_buf_t                            buf;      /* its memory lives until
                                                       it is sent */

@@ -20,6 +20,7 @@
 #include "ngx_http_agentstream_reconcile.h"
 #include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_turn.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_REBUILD_POLL   1000
@@ -669,6 +670,8 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
         /* the first packets of all tell what this is */
 
         rb->reset = 0;
+
+        ngx_http_agentstream_count(RESETS, 1);
 
         if (ngx_http_agentstream_translate_reset(rb->translate, rb->args.reason)
             != NGX_OK

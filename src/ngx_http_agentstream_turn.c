@@ -335,6 +335,8 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
         node->tool_kinds = turn->conf->tool_kinds;
         turn->node = node;
 
+        ngx_http_agentstream_zone_count(zone, STARTED, 1);
+
     } else if (rc != NGX_ERROR && node) {
         other->len = node->sn.str.len;
         ngx_memcpy(other->data, node->sn.str.data, node->sn.str.len);

@@ -69,6 +69,8 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
                   "agentstream turn: taken over from a dead worker, "
                   "session %V, turn %V", session, id);
 
+    ngx_http_agentstream_count(ADOPTED, 1);
+
     turn->adopted = 1;
     turn->started = (turn->node->journal.last_seq != 0);
 
@@ -193,6 +195,8 @@ ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
     }
 
     ngx_http_agentstream_turn_clock(turn);
+
+    ngx_http_agentstream_count(RESETS, 1);
 
     if (ngx_http_agentstream_translate_reset(turn->translate,
                                              "worker_lost")

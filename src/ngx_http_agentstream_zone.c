@@ -111,6 +111,10 @@ ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
             return NULL;
         }
 
+        if (ngx_http_agentstream_zone_age(node) < zone->retain) {
+            ngx_http_agentstream_zone_count(zone, EVICTED, 1);
+        }
+
         ngx_http_agentstream_zone_free_locked(zone, node);
     }
 }
@@ -312,6 +316,16 @@ ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
     zone->sh->nrunning--;
     zone->sh->nfinished++;
 
+    if (ngx_strcmp(node->stop_reason, "error") == 0) {
+        ngx_http_agentstream_zone_count(zone, FAILED, 1);
+
+    } else if (ngx_strcmp(node->stop_reason, "cancelled") == 0) {
+        ngx_http_agentstream_zone_count(zone, CANCELLED, 1);
+
+    } else if (node->stop_reason[0]) {
+        ngx_http_agentstream_zone_count(zone, COMPLETED, 1);
+    }
+
     ngx_http_agentstream_zone_expire_locked(zone);
 }
 
@@ -412,7 +426,6 @@ ngx_http_agentstream_zone_drop_locked(ngx_http_agentstream_zone_t *zone)
     ngx_uint_t                       n;
     ngx_queue_t                     *q;
     ngx_http_agentstream_node_t     *node;
-    ngx_http_agentstream_block_t    *block;
     ngx_http_agentstream_journal_t  *journal;
 
     journal = NULL;
@@ -442,7 +455,22 @@ ngx_http_agentstream_zone_drop_locked(ngx_http_agentstream_zone_t *zone)
         return NGX_DECLINED;
     }
 
+    ngx_http_agentstream_zone_shift_locked(zone, journal);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_journal_t *journal)
+{
+    ngx_http_agentstream_block_t  *block;
+
     block = journal->first;
+
+    ngx_http_agentstream_zone_count(zone, DROPPED,
+                                    block->next->seq - block->seq);
 
     journal->first = block->next;
     journal->first_seq = block->next->seq;
@@ -451,8 +479,6 @@ ngx_http_agentstream_zone_drop_locked(ngx_http_agentstream_zone_t *zone)
     journal->dropped++;
 
     ngx_slab_free_locked(zone->shpool, block);
-
-    return NGX_OK;
 }
 
 

@@ -153,11 +153,54 @@ typedef struct {
 } ngx_http_agentstream_ticket_t;
 
 
+/*
+ * What a worker counts.  Nobody else writes there, so that it takes no lock.
+ * Gauges end with the worker, counters are those of its slot.
+ */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_STAT_STREAMS = 0,
+    NGX_HTTP_AGENTSTREAM_STAT_SUBSCRIPTIONS,
+    NGX_HTTP_AGENTSTREAM_STAT_CALLS,
+
+    NGX_HTTP_AGENTSTREAM_STAT_COUNTERS,
+
+    NGX_HTTP_AGENTSTREAM_STAT_STARTED = NGX_HTTP_AGENTSTREAM_STAT_COUNTERS,
+    NGX_HTTP_AGENTSTREAM_STAT_COMPLETED,
+    NGX_HTTP_AGENTSTREAM_STAT_CANCELLED,
+    NGX_HTTP_AGENTSTREAM_STAT_FAILED,
+    NGX_HTTP_AGENTSTREAM_STAT_ADOPTED,
+    NGX_HTTP_AGENTSTREAM_STAT_EVICTED,
+    NGX_HTTP_AGENTSTREAM_STAT_PACKETS,
+    NGX_HTTP_AGENTSTREAM_STAT_BYTES,
+    NGX_HTTP_AGENTSTREAM_STAT_DROPPED,
+    NGX_HTTP_AGENTSTREAM_STAT_OPENED,
+    NGX_HTTP_AGENTSTREAM_STAT_RESETS,
+    NGX_HTTP_AGENTSTREAM_STAT_EVENTS,
+    NGX_HTTP_AGENTSTREAM_STAT_SKIPPED,
+    NGX_HTTP_AGENTSTREAM_STAT_BROKEN,
+    NGX_HTTP_AGENTSTREAM_STAT_REQUESTS,
+    NGX_HTTP_AGENTSTREAM_STAT_ERRORS,
+    NGX_HTTP_AGENTSTREAM_STAT_RECONCILED,
+
+    NGX_HTTP_AGENTSTREAM_STAT_MAX
+} ngx_http_agentstream_stat_e;
+
+
+#define ngx_http_agentstream_zone_count(zone, stat, n)                        \
+    (zone)->stats[NGX_HTTP_AGENTSTREAM_STAT_##stat] += (n)
+
+/* in this worker */
+#define ngx_http_agentstream_count(stat, n)                                   \
+    ngx_http_agentstream_zone_count(ngx_http_agentstream_worker->zone, stat, n)
+
+
 /* a worker, as the others see it */
 
 typedef struct {
     ngx_pid_t                            pid;      /* 0: free */
     ngx_uint_t                           generation;
+    uint64_t                            *stats;
     ngx_socket_t                         fd;       /* eventfd, made with the
                                                       zone, inherited by all */
 } ngx_http_agentstream_slot_t;
@@ -193,6 +236,8 @@ typedef struct ngx_http_agentstream_zone_s {
     ngx_core_conf_t                     *core;
     ngx_uint_t                           slot;         /* this worker's own */
     ngx_uint_t                           generation;
+    uint64_t                            *stats;        /* the slot's, or own */
+    uint64_t                             own[NGX_HTTP_AGENTSTREAM_STAT_MAX];
 
     /* of the slots, to be closed with the last cycle that has the zone */
     ngx_socket_t                         fds[NGX_HTTP_AGENTSTREAM_WORKERS_MAX];
@@ -216,6 +261,10 @@ void ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone);
     ngx_shmtx_lock(&(zone)->shpool->mutex)
 #define ngx_http_agentstream_zone_unlock(zone)                                \
     ngx_shmtx_unlock(&(zone)->shpool->mutex)
+
+/* how many workers there are, and what they have counted all together */
+ngx_uint_t ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
+    uint64_t *stats);
 
 /* memory for a journal: finished turns are evicted, oldest first, as needed */
 void *ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
@@ -304,6 +353,10 @@ ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
    NGX_DECLINED: none that was looked at can spare any */
 ngx_int_t ngx_http_agentstream_zone_drop_locked(
     ngx_http_agentstream_zone_t *zone);
+
+/* the oldest block of a journal goes; it is not the only one */
+void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_journal_t *journal);
 
 /* the turn is over; it is kept for "retain" and as long as there is room */
 void ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,

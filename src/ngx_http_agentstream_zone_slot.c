@@ -18,6 +18,7 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
+static ngx_uint_t ngx_http_agentstream_zone_gone(ngx_pid_t pid);
 static void ngx_http_agentstream_zone_forget_slot(
     ngx_http_agentstream_zone_t *zone, ngx_uint_t slot);
 
@@ -26,10 +27,17 @@ ngx_int_t
 ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_zone_t *zone,
     ngx_uint_t n, ngx_log_t *log)
 {
-    ngx_uint_t    i;
-    ngx_socket_t  fd;
+    uint64_t      *stats;
+    ngx_uint_t     i;
+    ngx_socket_t   fd;
 
     for (i = 0; i < n; i++) {
+        stats = ngx_slab_calloc(zone->shpool, NGX_HTTP_AGENTSTREAM_STAT_MAX
+                                              * sizeof(uint64_t));
+        if (stats == NULL) {
+            return NGX_ERROR;
+        }
+
         fd = eventfd(0, EFD_NONBLOCK|EFD_CLOEXEC);
 
         if (fd == -1) {
@@ -38,6 +46,7 @@ ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_zone_t *zone,
             return NGX_ERROR;
         }
 
+        zone->sh->slots[i].stats = stats;
         zone->sh->slots[i].fd = fd;
         zone->fds[zone->nfds++] = fd;
     }
@@ -82,6 +91,7 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
     ngx_http_agentstream_slot_t  *slot;
 
     zone->slot = NGX_HTTP_AGENTSTREAM_NOBODY;
+    zone->stats = zone->own;
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -90,7 +100,7 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
 
         /* a worker that was killed has left its pid and its marks behind */
 
-        if (slot->pid && kill(slot->pid, 0) == -1 && ngx_errno == ESRCH) {
+        if (slot->pid && ngx_http_agentstream_zone_gone(slot->pid)) {
             slot->pid = 0;
         }
 
@@ -104,8 +114,12 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
             slot->pid = ngx_pid;
             slot->generation++;
 
+            ngx_memzero(slot->stats, NGX_HTTP_AGENTSTREAM_STAT_COUNTERS
+                                     * sizeof(uint64_t));
+
             zone->slot = i;
             zone->generation = slot->generation;
+            zone->stats = slot->stats;
         }
     }
 
@@ -145,8 +159,43 @@ ngx_http_agentstream_zone_dead_locked(ngx_http_agentstream_zone_t *zone,
 
     return s->generation != generation
            || s->pid == 0
-           || (s->pid != ngx_pid && kill(s->pid, 0) == -1
-               && ngx_errno == ESRCH);
+           || ngx_http_agentstream_zone_gone(s->pid);
+}
+
+
+static ngx_uint_t
+ngx_http_agentstream_zone_gone(ngx_pid_t pid)
+{
+    return pid != ngx_pid && kill(pid, 0) == -1 && ngx_errno == ESRCH;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
+    uint64_t *stats)
+{
+    ngx_uint_t                    i, n, workers;
+    ngx_http_agentstream_slot_t  *slot;
+
+    workers = 0;
+
+    ngx_memzero(stats, NGX_HTTP_AGENTSTREAM_STAT_MAX * sizeof(uint64_t));
+
+    for (i = 0; i < zone->sh->nslots; i++) {
+        slot = &zone->sh->slots[i];
+        n = NGX_HTTP_AGENTSTREAM_STAT_COUNTERS;
+
+        if (slot->pid && !ngx_http_agentstream_zone_gone(slot->pid)) {
+            workers++;
+            n = 0;
+        }
+
+        for ( /* void */ ; n < NGX_HTTP_AGENTSTREAM_STAT_MAX; n++) {
+            stats[n] += slot->stats[n];
+        }
+    }
+
+    return workers;
 }
 
 

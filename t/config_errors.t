@@ -42,6 +42,14 @@ my @bad = (
     ['no time', location => 'agentstream_keepalive soon;'],
     ['given twice', location =>
      'agentstream_keepalive 1s; agentstream_keepalive 2s;'],
+    ['a status with an argument', server =>
+     'location /x { agentstream_status on; }'],
+    ['a status twice', server =>
+     'location /x { agentstream_status; agentstream_status; }'],
+    ['a status in a server', server => 'agentstream_status;'],
+    ['a status beside the routes', location => 'agentstream_status;'],
+    ['routes beside the status', server =>
+     "location /x { agentstream_status; agentstream /oc/; } $internal"],
 );
 
 my @good = (
@@ -53,6 +61,7 @@ my @good = (
     ['a zone', http => 'agentstream_zone 1m;'],
     ['a zone that retains', http => 'agentstream_zone 1m retain=5s;'],
     ['a time for all', http => 'agentstream_keepalive 5s;'],
+    ['a status', server => 'location ~ ^/x$ { agentstream_status; }'],
     ['a time for a server', server => 'agentstream_keepalive 500ms;'],
 );
 

@@ -208,6 +208,7 @@ sub finish {
 
     if ($self->{master}) {
         $self->check_connections();
+        $self->check_status();
         $self->check_exit();
         $self->check_log();
         $self->check_sanitizer();

@@ -10,6 +10,7 @@ use Cwd qw(abs_path);
 use File::Path qw(make_path);
 use FindBin;
 use IO::Socket::INET;
+use JSON::PP;
 use Test::More;
 
 use AgentStream::Process qw(free_ports slurp wait_for);
@@ -67,6 +68,10 @@ our $TEMPLATE = $HEAD . <<'EOF';
 
         location = /_status {
             stub_status;
+        }
+
+        location = /_agentstream {
+            agentstream_status;
         }
     }
 }
@@ -246,6 +251,15 @@ sub active {
 }
 
 
+# agentstream_status, all workers together
+
+sub status {
+    my ($self) = @_;
+
+    return decode_json($self->request('GET', '/_agentstream')->body());
+}
+
+
 sub log_text {
     my ($self) = @_;
 
@@ -269,6 +283,31 @@ sub check_connections {
 
         return $left == 0 || $left == $hubs;
     }, 10), 'no leaked connection') or diag("$left left, $hubs hubs");
+}
+
+
+# every stream and request that was counted has ended, and so has every turn
+# that does not run; a world with a configuration of its own may have no status
+
+sub check_status {
+    my ($self) = @_;
+
+    return if $self->{conf} || $self->{master}->exited();
+
+    my $status;
+
+    ok(wait_for(sub {
+        $status = $self->status();
+
+        my $turns = $status->{turns};
+        my $ended = 0;
+
+        $ended += $turns->{$_} for qw(completed cancelled failed running);
+
+        return $status->{streams}{open} == 0
+               && $status->{opencode}{requests_active} == 0
+               && $turns->{started} == $ended;
+    }, 10), 'the status adds up') or diag(explain($status));
 }
 
 
