@@ -235,6 +235,13 @@ my %SCENARIO = (
     history => sub { return history(@_, 'application/json') },
     'history-sse' => sub { return history(@_, 'text/event-stream') },
 
+    status => sub {
+        my ($s, $arm) = @_;
+
+        $arm->();
+        return [$t->request('GET', '/_agentstream'), 'json'];
+    },
+
     # two are sent the same turn, by its name, or because it runs
 
     repeat => sub {
