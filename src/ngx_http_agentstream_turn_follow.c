@@ -372,9 +372,12 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         turn->tries = 0;
         turn->settling = 0;
         turn->settle_at = 0;
-        turn->heard_at = ngx_current_msec;
 
-        if (turn->broken || turn->reconcile.unknown) {
+        if (turn->broken || state->user_seen) {
+            turn->heard_at = ngx_current_msec;
+        }
+
+        if (turn->broken || turn->reconcile.unknown || !state->user_seen) {
             turn->poll = ngx_max(turn->poll, NGX_HTTP_AGENTSTREAM_TURN_POLL);
             turn->poll_at = ngx_current_msec + turn->poll;
             turn->poll = ngx_min(turn->poll * 2,

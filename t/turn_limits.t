@@ -24,6 +24,7 @@ my $t = AgentStream->new(server => join "\n", map { qq{
 } } (
     [ idle => 'agentstream_idle_timeout 400ms;' ],
     [ child => 'agentstream_idle_timeout 2s;' ],
+    [ deaf => 'agentstream_idle_timeout 10500ms;' ],
     [ turn => 'agentstream_turn_timeout 700ms;' ],
     [ steps => 'agentstream_max_steps 2;' ],
     [ enough => 'agentstream_max_steps 3;' ],
@@ -32,8 +33,8 @@ my $t = AgentStream->new(server => join "\n", map { qq{
 
 
 sub begin {
-    my ($where, $prompt) = @_;
-    my $s = $t->session();
+    my ($where, $prompt, $s) = @_;
+    $s //= $t->session();
 
     return ($s, $t->open('POST', "/$where/$s/send-message",
                          body => { content => $prompt }));
@@ -57,12 +58,13 @@ sub limited {
 }
 
 
-# these two take long, and run while the others do
+# these take long, and run while the others do
 
-my $deaf = $t->session();
-$t->control('config', { mute => '/workspace/mute',
-                        sessions => { $deaf => '/workspace/mute' } });
-my $unheard = $t->send_message($deaf, 'text:5:8:5');
+my ($deaf, $stuck) = map { $t->session() } 1, 2;
+$t->control('config', { mute => '/workspace/mute', sessions => {
+    map { $_ => '/workspace/mute' } $deaf, $stuck } });
+my @deaf = begin('sessions', 'text:12:8:1000', $deaf);
+my @stuck = begin('deaf', 'text:30:8:1000', $stuck);
 my @child = begin('child', 'replay:task-one delay=100');
 
 # silence, which each event ends
@@ -131,23 +133,36 @@ is($aborts, 0, 'subagent: nothing aborted');
 check_turn($c, 'subagent');
 
 # A prompt that was accepted, and then no event at all: after ten seconds, and
-# before the stream counts as dead, OpenCode is asked, once, and has it all.
-# Broken by: poll_at not set in turn_accepted(), or TURN_FIRST 1000.
+# before the stream counts as dead, OpenCode is asked, and as long as it works on
+# the turn it is asked again, and has it all in the end.
+# Broken by: poll_at not set in turn_accepted(), or TURN_FIRST 1000; no poll in
+# turn_reconciled() while it is busy and nothing was heard.
 
-($c, $last) = ended($deaf, $unheard);
+($c, $last) = ended(@deaf);
 
 my ($prompt) = grep { $_->{url} =~ m{/session/$deaf/prompt_async} }
                @{ $t->control('log') };
 my @asked = grep { $_->{method} eq 'GET' && $_->{time} > $prompt->{time}
-                   && $_->{url} =~ /$deaf|directory=%2Fworkspace%2Fmute/ }
+                   && $_->{url} =~ /$deaf|status\?directory=%2Fworkspace%2Fmute/ }
             @{ $t->control('log') };
 
 is($last->{stopReason}, 'end_turn', 'no event: it ends well');
-is(join(' ', map { $_->{url} =~ s/\?.*//r } @asked),
-   "/session/status /session/$deaf/message", 'no event: asked once');
+like(join(' ', map { $_->{url} =~ s/\?.*//r } @asked),
+     qr{^(/session/status ){2,8}/session/$deaf/message$},
+     'no event: asked until it is idle');
 cmp_ok($asked[0]{time} - $prompt->{time}, '>', 9.5, 'no event: not at once');
 cmp_ok($asked[0]{time} - $prompt->{time}, '<', 20, 'no event: soon enough');
+cmp_ok($asked[-1]{time} - $prompt->{time}, '<', 22, 'no event: and again');
 check_text($c, $t->messages($deaf), 'no event');
 check_turn($c, 'no event');
+
+# That OpenCode says it works on it is not an event: the idle timeout ends it.
+# Broken by: heard_at renewed in turn_reconciled() though nothing was heard.
+
+($c, $last, $aborts) = ended(@stuck);
+is($last->{code}, 504, 'no event, for too long: ended');
+is($aborts, 1, 'no event, for too long: aborted');
+cmp_ok(($c->packets())[-1]{time} - ($c->packets())[0]{time}, '<', 18,
+       'no event, for too long: in time');
 
 $t->done();
