@@ -8,9 +8,10 @@ const [input, output] = process.argv.slice(2);
 const { machine, cells } = JSON.parse(fs.readFileSync(input, 'utf8'));
 
 const COLORS = { agentstream: '#0b7a3b', raw: '#777777', hub: '#c25b00',
-                 naive: '#b3002d' };
+                 naive: '#b3002d', write: '#2a6fbb' };
 const LABELS = { agentstream: 'agentstream', raw: 'nginx proxy_pass (raw)',
-                 hub: 'Node, shared hub', naive: 'Node, SDK per turn' };
+                 hub: 'Node, shared hub', naive: 'Node, SDK per turn',
+                 write: 'only written' };
 const PANELS = ['flood', 'paced'];
 const WIDTH = 420, HEIGHT = 320, LEFT = 56, TOP = 40, GAP = 40, LEGEND = 70;
 
@@ -90,7 +91,7 @@ function panel(mode, index) {
 const total = { width: 2 * WIDTH + GAP + 16, height: TOP + HEIGHT + 40 + LEGEND };
 
 const legend = Object.entries(LABELS).map(([target, label], i) => {
-    const x = LEFT + i * 210, y = TOP + HEIGHT + 64;
+    const x = LEFT + i * 168, y = TOP + HEIGHT + 64;
 
     return `<path d="M${x} ${y}h24" stroke="${COLORS[target]}" `
         + `stroke-width="2"/>${text(x + 30, y + 4, label)}`;

@@ -25,7 +25,7 @@ import { ROOT, Server, WORK, allowedCpus, compile, cpuOf, fail, get, memoryOf,
 
 const options = parseOptions(process.argv.slice(2), { quick: false, docs: false,
     merge: false, reps: 0, nice: 0, cells: /./,
-    targets: ['agentstream', 'raw', 'hub', 'naive'] });
+    targets: ['agentstream', 'raw', 'hub', 'naive', 'write'] });
 const cpus = allowedCpus();
 const HARNESS = cpus[0], BRIDGE = cpus.at(-1);
 
@@ -41,6 +41,7 @@ const SMALL = { tool: 200, snapshots: 2 };
 const LARGE = { tool: 30000, snapshots: 20 };
 const ALL = ['agentstream', 'raw', 'hub', 'naive'];
 const FAST = ['agentstream', 'raw', 'hub'];
+const PACED = ['agentstream', 'raw', 'hub', 'write'];
 
 function cells(quick) {
     const list = [];
@@ -64,9 +65,9 @@ function cells(quick) {
         add('paced', 1, size, { turns: 1, deltas: 150, pace: 33,
                                 targets: ALL });
         add('paced', 100, size, { turns: 100, deltas: 150, pace: 33,
-                                  ramp: 1000, targets: FAST });
+                                  ramp: 1000, targets: PACED });
         add('paced', 1000, size, { turns: 1000, deltas: quick ? 60 : 150,
-                                   pace: 33, ramp: 1000, targets: FAST,
+                                   pace: 33, ramp: 1000, targets: PACED,
                                    quick: size === 'small' });
     }
 
@@ -98,17 +99,33 @@ class Target extends Server {
 
     constructor(name) {
         super(name, HARNESS, BRIDGE);
-        this.node = name === 'hub' || name === 'naive';
+        this.nginx = name === 'agentstream' || name === 'raw';
     }
 
     command() {
-        return this.node ? [process.execPath,
-            path.join(WORK, 'peers', `${this.name}.mjs`), String(this.port),
-            `http://127.0.0.1:${this.upstream}`] : super.command();
+        switch (this.name) {
+
+        case 'write':
+            /* the fake again, where the others have their bridge */
+            return [path.join(WORK, 'opencode'), String(this.port)];
+
+        case 'hub':
+        case 'naive':
+            return [process.execPath,
+                path.join(WORK, 'peers', `${this.name}.mjs`),
+                String(this.port), `http://127.0.0.1:${this.upstream}`];
+
+        default:
+            return super.command();
+        }
     }
 
     get pids() {
-        return this.node ? [this.process.pid] : super.pids;
+        return this.nginx ? super.pids : [this.process.pid];
+    }
+
+    get sessions() {
+        return `${this.url}/${this.name === 'write' ? 'raw' : 'sessions'}`;
     }
 
     conf() {
@@ -155,7 +172,7 @@ function load(target, cell, held) {
                   'cut', 'watchers'].filter((name) => cell[name]);
 
     return runClient(`${target.name}-client`, HARNESS, {
-        url: `${target.url}/sessions`,
+        url: target.sessions,
         timeout: 120, prompt: prompt(cell),
         ...Object.fromEntries(args.map((name) => [name, cell[name]])) }, held);
 }
