@@ -127,6 +127,10 @@ ngx_http_agentstream_call_open(ngx_http_agentstream_call_t *call)
         ngx_add_timer(&call->timer, call->timeout);
     }
 
+    if (!call->subscription) {
+        ngx_http_agentstream_count(REQUESTS, 1);
+    }
+
     if (call->body_handler == NULL
         && calls->active >= NGX_HTTP_AGENTSTREAM_CALLS_MAX)
     {
@@ -209,8 +213,10 @@ ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call)
 
     if (call->body_handler == NULL) {
         calls->active++;
+    }
+
+    if (!call->subscription) {
         ngx_http_agentstream_count(CALLS, 1);
-        ngx_http_agentstream_count(REQUESTS, 1);
     }
 
     if (ngx_http_agentstream_call_subrequest(call, r) != NGX_OK) {
@@ -275,9 +281,12 @@ ngx_http_agentstream_call_cleanup(void *data)
         ngx_del_timer(&call->timer);
     }
 
+    if (!call->subscription) {
+        ngx_http_agentstream_count(CALLS, -1);
+    }
+
     if (call->body_handler == NULL) {
         calls->active--;
-        ngx_http_agentstream_count(CALLS, -1);
 
         if (!ngx_queue_empty(&calls->waiting)) {
             ngx_post_event(&calls->next, &ngx_posted_events);
@@ -309,7 +318,7 @@ ngx_http_agentstream_call_done_handler(ngx_event_t *ev)
 
     call = ev->data;
 
-    if (call->body_handler == NULL
+    if (!call->subscription
         && call->status >= NGX_HTTP_INTERNAL_SERVER_ERROR)
     {
         ngx_http_agentstream_count(ERRORS, 1);

@@ -50,6 +50,8 @@ struct ngx_http_agentstream_call_s {
     size_t                              limit;     /* of a collected body */
     ngx_str_t                           content;   /* JSON, sent as the body */
     ngx_http_agentstream_call_body_pt   body_handler;  /* NULL: collect */
+    ngx_uint_t                          subscription;  /* not counted among
+                                                          the requests */
     ngx_http_agentstream_call_done_pt   done_handler;
     void                               *data;
 

@@ -381,6 +381,7 @@ ngx_http_agentstream_hub_connect(ngx_http_agentstream_hub_t *hub)
     }
 
     call->timeout = 0;
+    call->subscription = 1;
     call->body_handler = ngx_http_agentstream_hub_body;
     call->done_handler = ngx_http_agentstream_hub_done;
     call->data = hub;

@@ -671,14 +671,14 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
 
         rb->reset = 0;
 
-        ngx_http_agentstream_count(RESETS, 1);
-
         if (ngx_http_agentstream_translate_reset(rb->translate, rb->args.reason)
             != NGX_OK
             || ngx_http_agentstream_translate_start(rb->translate) != NGX_OK)
         {
             return NULL;
         }
+
+        ngx_http_agentstream_count(RESETS, 1);
     }
 
     want = ngx_http_agentstream_sse_head_size(&rb->args.turn) + size

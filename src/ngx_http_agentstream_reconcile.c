@@ -16,7 +16,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_reconcile.h"
-#include "ngx_http_agentstream_zone.h"
 
 
 /* a server that is just starting may accept a call and never answer it */
@@ -52,8 +51,6 @@ ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec,
     }
 
     rec->next = 0;
-
-    ngx_http_agentstream_count(RECONCILED, 1);
 
     return ngx_http_agentstream_reconcile_call(rec,
                                    NGX_HTTP_AGENTSTREAM_GET_STATUS, NULL,

@@ -155,9 +155,9 @@ ngx_http_agentstream_status_handler(ngx_http_request_t *r)
     len = sizeof("}}\n");
 
     for (m = ngx_http_agentstream_metrics; m->name; m++) {
-        len += sizeof("# HELP agentstream__total \n"
-                      "# TYPE agentstream__total counter\n"
-                      "agentstream__total \n")
+        len += sizeof("# HELP agentstream___total \n"
+                      "# TYPE agentstream___total counter\n"
+                      "agentstream___total \n")
                + 3 * (ngx_strlen(m->group) + ngx_strlen(m->name))
                + ngx_strlen(m->help) + NGX_INT64_LEN;
     }

@@ -110,10 +110,22 @@ ngx_http_agentstream_translate_restore_packet(
         return ngx_http_agentstream_translate_text_run(tr, part, seq);
     }
 
-    if (ngx_http_agentstream_json_is(json, type, "prompt_response")
-        || ngx_http_agentstream_json_is(json, type, "error"))
-    {
-        /* nothing is left to do but to take note of it */
+    /* nothing is left to do but to take note of it */
+
+    if (ngx_http_agentstream_json_is(json, type, "prompt_response")) {
+        text = ngx_http_agentstream_translate_restore_text(json, "stopReason");
+
+        tr->state.stop_reason.data = ngx_pstrdup(tr->pool, &text);
+        if (tr->state.stop_reason.data == NULL) {
+            return NGX_ERROR;
+        }
+
+        tr->state.stop_reason.len = text.len;
+        tr->finished = 1;
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_json_is(json, type, "error")) {
         ngx_str_set(&tr->state.stop_reason, "error");
         tr->finished = 1;
         return NGX_OK;

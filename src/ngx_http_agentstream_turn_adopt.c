@@ -78,7 +78,7 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
 
     ngx_http_agentstream_turn_clock(turn);
 
-    if (rc == NGX_OK && turn->node->journal.first_seq == 1) {
+    if (rc == NGX_OK) {
         rc = ngx_http_agentstream_journal_walk(turn->node,
                                             ngx_http_agentstream_turn_restore,
                                             turn);
@@ -87,6 +87,13 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_zone_lock(ngx_http_agentstream_worker->zone);
     turn->node->walked = 0;
     ngx_http_agentstream_zone_unlock(ngx_http_agentstream_worker->zone);
+
+    if (ngx_http_agentstream_translate_state(turn->translate)->stop_reason.len)
+    {
+        /* it died between the terminal packet and the end */
+        ngx_http_agentstream_turn_end(turn);
+        return NGX_OK;
+    }
 
     if (turn->started
         && (rc != NGX_OK || turn->node->journal.first_seq != 1))
@@ -99,13 +106,6 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
     if (rc == NGX_ERROR) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                        "Out of memory", NULL);
-        return NGX_OK;
-    }
-
-    if (ngx_http_agentstream_translate_state(turn->translate)->stop_reason.len)
-    {
-        /* it died between the terminal packet and the end */
-        ngx_http_agentstream_turn_end(turn);
         return NGX_OK;
     }
 
@@ -171,7 +171,15 @@ ngx_http_agentstream_turn_restore(void *data, uint64_t seq, ngx_str_t *packet,
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    ngx_str_t  json;
+    ngx_str_t                        json;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &turn->node->journal;
+
+    if (journal->first_seq != 1 && seq != journal->last_seq) {
+        /* all that matters is whether it was the end */
+        return NGX_OK;
+    }
 
     if (ngx_http_agentstream_sse_data(packet, &json) != NGX_OK) {
         return NGX_ERROR;
@@ -196,14 +204,14 @@ ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
 
     ngx_http_agentstream_turn_clock(turn);
 
-    ngx_http_agentstream_count(RESETS, 1);
-
     if (ngx_http_agentstream_translate_reset(turn->translate,
                                              "worker_lost")
         != NGX_OK)
     {
         return NGX_ERROR;
     }
+
+    ngx_http_agentstream_count(RESETS, 1);
 
     return ngx_http_agentstream_translate_start(turn->translate);
 }

@@ -323,6 +323,8 @@ ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_turn_clock(turn);
 
+    ngx_http_agentstream_count(RECONCILED, 1);
+
     if (ngx_http_agentstream_reconcile_start(&turn->reconcile, turn->lost)
         != NGX_OK)
     {

@@ -23,9 +23,9 @@ my $t = AgentStream->new(attach(timeout => 90, http => 'agentstream_zone 1m;',
 my @workers = $t->workers();
 my ($c, $s, $d);
 
-my $last = $t->status();
+my $last;
 
-is($last->{workers}{running}, 2, 'two workers');
+ok(working(2), 'two workers');
 is($last->{zone}{size_bytes}, 1 << 20, 'the size of the zone');
 cmp_ok($last->{zone}{free_bytes}, '>', 1 << 19, 'most of it is free');
 is_deeply([grep { $last->{$_->[0]}{$_->[1]} } all()],
@@ -60,7 +60,8 @@ hear($t, $c[0], 2);
 push @c, on_worker($t, $workers[1], events_of($s));
 hear($t, $c[1], 2);
 
-grown('watched by two', 'turns.started' => 1, 'turns.running' => 1,
+grown('watched by two', 'turns.started' => 1,
+      'opencode.subscriptions' => sub { $_[0] <= 0 }, 'turns.running' => 1,
       'streams.open' => 2, 'streams.opened' => 2,
       map { $_ => sub { 1 } } qw(packets.written packets.bytes opencode.events
                                  opencode.requests zone.free_bytes));
@@ -68,7 +69,8 @@ grown('watched by two', 'turns.started' => 1, 'turns.running' => 1,
 $t->request('POST', "/sessions/$s/interrupt");
 $t->wait(\@c);
 
-grown('interrupted', 'turns.running' => -1, 'turns.finished' => 1,
+grown('interrupted', 'opencode.subscriptions' => sub { $_[0] <= 0 },
+      'turns.running' => -1, 'turns.finished' => 1,
       'turns.cancelled' => 1, 'streams.open' => -2,
       'opencode.requests' => sub { $_[0] >= 1 },
       'opencode.reconciliations' => sub { 1 },
@@ -83,12 +85,26 @@ $t->control('config', { rules => [{ url => "$s/prompt_async", times => 1,
 is($t->turn($s, 'text:2:24:0')->status(), 500, 'a prompt that fails');
 $t->control('config', { rules => [] });
 
-grown('failed', 'turns.started' => 1, 'turns.failed' => 1,
+grown('failed', 'opencode.subscriptions' => sub { $_[0] <= 0 },
+      'turns.started' => 1, 'turns.failed' => 1,
       'turns.finished' => 1, 'opencode.requests_failed' => 1,
       'opencode.requests' => sub { $_[0] >= 2 }, 'packets.written' => 1,
       'streams.opened' => 1,
       map { $_ => sub { 1 } } qw(packets.bytes opencode.events
                                  zone.free_bytes));
+
+# a history, and one that fails
+
+$s = $t->session();
+$t->control('config', { rules => [{ url => "$s/message", status => 500 }] });
+is($t->request('GET', "/sessions/$s/messages")->status(), 502,
+   'a history that fails');
+$t->control('config', { rules => [] });
+is($t->request('GET', "/sessions/$s/messages")->status(), 200, 'a history');
+
+grown('histories', 'opencode.events' => sub { 1 }, 'opencode.requests' => 2,
+      'opencode.requests_failed' => 1,
+      'opencode.subscriptions' => sub { $_[0] <= 0 });
 
 # an event too many, and a stream that ends
 
@@ -140,13 +156,15 @@ grown('evicted', 'turns.started' => 64, 'turns.completed' => 64,
                                  opencode.requests opencode.subscriptions
                                  zone.free_bytes turns.finished));
 
-# a worker is killed: its counters stay, its gauges go, its turn is taken over
+# A worker is killed: its counters stay, its gauges go, its turn is taken over,
+# and told anew, for its first packets are gone.
 
 $s = $t->session();
-$c = on_worker($t, $workers[0], send_to($s, 'text:60:24:50'));
+$c = on_worker($t, $workers[0], 'POST', "/small/$s/send-message",
+               body => { content => 'text:300:500:20' });
 hear($t, $c, 3);
 $d = on_worker($t, $workers[1], events_of($s));
-hear($t, $d, 3);
+hear($t, $d, 120);
 is($t->status()->{streams}{open}, 2, 'both have a stream');
 
 my $started = $t->status()->{turns}{started};
@@ -154,22 +172,30 @@ my $started = $t->status()->{turns}{started};
 $workers[0] = kill_worker($t, $workers[0]);
 is($t->status()->{streams}{open}, 1, 'killed: its stream is gone');
 is($t->status()->{turns}{started}, $started, 'killed: its counters are not');
-is($t->status()->{workers}{running}, 2, 'killed: there is a new one');
+ok(working(2), 'killed: there is a new one');
 
 $t->wait([$d], timeout => 20);
 is((types($d->packets()))[-1], 'prompt_response', 'killed: the turn ends');
 grown('killed', 'turns.started' => 1, 'turns.completed' => 1,
-      'turns.adopted' => 1, 'streams.opened' => 2,
+      'turns.adopted' => 1, 'streams.opened' => 2, 'streams.resets' => 1,
       map { $_ => sub { 1 } } qw(packets.written packets.bytes opencode.events
                                  opencode.requests opencode.subscriptions
                                  opencode.reconciliations zone.free_bytes
-                                 turns.finished turns.evicted));
+                                 packets.dropped turns.finished
+                                 turns.evicted));
+
+# event streams without turns are closed
+
+ok(wait_for(sub { $t->status()->{opencode}{subscriptions} == 0 }, 20),
+   'no subscription is left');
+$last->{opencode}{subscriptions} = 0;
 
 # a reload keeps it all
 
 my @old = $t->reload();
 ok(wait_for(sub { !grep { kill 0, $_ } @old }, 10), 'the old workers leave');
-grown('reloaded', 'opencode.subscriptions' => sub { 1 });
+ok(working(2), 'the new ones are there');
+grown('reloaded', 'opencode.events' => sub { 1 });
 
 # Prometheus
 
@@ -190,8 +216,8 @@ is(scalar(@lines), 3 * all(), 'as many metrics as in JSON');
 
 for (all()) {
     my ($group, $name) = @$_;
-    my ($full) = grep { exists $value{$_} } "agentstream_${group}_$name",
-                                            "agentstream_${group}_${name}_total";
+    my ($full) = grep { exists $value{$_} }
+                 map { "agentstream_${group}_$_" } $name, "${name}_total";
 
     is($value{$full // ''}, $last->{$group}{$name}, "$group.$name");
     is(($full =~ /_total$/ ? 'counter' : 'gauge') . ($help{$full} // 0),
@@ -201,9 +227,10 @@ for (all()) {
 # the docs
 
 open my $fh, '<', "$FindBin::Bin/../docs/operations.md" or die $!;
-is_deeply([map { /^\| `(\w+\.\w+)` \| (gauge|counter) \|/ ? "$1 $2" : () } <$fh>],
+is_deeply([map { /^\| `(\w+\.\w+)` \| (gauge|counter) \|/ ? "$1 $2" : () }
+           <$fh>],
           [map { /^# TYPE agentstream_([^_]+)_(\w+?)(?:_total)? (\w+)$/
-                 ? "$1.$2 $3" : () } @lines], 'each has its row, in this order');
+                 ? "$1.$2 $3" : () } @lines], 'each has its row');
 
 # requests
 
@@ -224,6 +251,22 @@ for my $format ('', 'xml', 'jso', 'jsonx', 'prometheus2') {
 }
 
 done_killed($t);
+
+
+# so many workers are there, and have said so
+
+sub working {
+    my ($n) = @_;
+    my $status;
+
+    my $there = wait_for(sub {
+        $status = $t->status();
+        return $status->{workers}{running} == $n;
+    });
+    $last //= $status;
+
+    return $there;
+}
 
 
 # [group, name] of all there is

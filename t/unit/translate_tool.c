@@ -454,6 +454,21 @@ test_asks_missed(void)
     tap_is(f.waiting, 0, "restored: none waits");
 
     finish("end end_turn", "end");
+
+    /* nothing was left to say */
+
+    begin_bare();
+    restore(1, "{'type':'turn_started'}", 0, "");
+    restore(2, "{'type':'prompt_response','stopReason':'max_tokens'}", 0, "");
+    tap_is_str(ngx_http_agentstream_translate_state(f.tr)->stop_reason,
+               "max_tokens", "restored: how it ended");
+    finish("", "restored: it has ended");
+
+    begin_bare();
+    restore(1, "{'type':'error','message':'x','code':502}", 0, "");
+    tap_is_str(ngx_http_agentstream_translate_state(f.tr)->stop_reason,
+               "error", "restored: that it failed");
+    finish("", "restored: it has failed");
 }
 
 
