@@ -35,9 +35,11 @@ NGINX_CONFIGURE ?= --with-compat --with-debug --with-threads \
 	--with-http_stub_status_module --with-http_realip_module \
 	--with-http_auth_request_module
 
+# A module's calls of its own functions are direct, not by a table that others
+# could change.
 CC_OPT ?= -g -O2 -fstack-protector-strong -Wformat -Werror -fPIC \
-	-D_FORTIFY_SOURCE=2
-LD_OPT ?= -Wl,-z,relro -Wl,-z,now -fPIC
+	-fno-semantic-interposition -D_FORTIFY_SOURCE=2
+LD_OPT ?= -Wl,-z,relro -Wl,-z,now -Wl,-Bsymbolic -fPIC
 
 SANITIZE := -fsanitize=address,undefined -fno-omit-frame-pointer \
 	-fno-sanitize-recover=undefined
