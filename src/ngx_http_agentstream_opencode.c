@@ -39,7 +39,7 @@ static u_char *ngx_http_agentstream_opencode_skip(u_char *p, u_char *last,
 static u_char *ngx_http_agentstream_opencode_quoted(u_char *p, u_char *last,
     ngx_str_t *value);
 static ngx_uint_t ngx_http_agentstream_opencode_type(ngx_str_t *type);
-static ngx_int_t ngx_http_agentstream_opencode_parent(u_char *p, u_char *last,
+static ngx_int_t ngx_http_agentstream_opencode_created(u_char *p, u_char *last,
     ngx_str_t *parent);
 static ngx_str_t ngx_http_agentstream_opencode_session(
     ngx_http_agentstream_event_t *ev);
@@ -152,7 +152,7 @@ ngx_http_agentstream_opencode_peek(ngx_str_t *data,
     ev->rest = p;
 
     if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_CREATED) {
-        return ngx_http_agentstream_opencode_parent(p, last, &ev->parent);
+        return ngx_http_agentstream_opencode_created(p, last, &ev->parent);
     }
 
     return NGX_OK;
@@ -320,7 +320,7 @@ ngx_http_agentstream_opencode_type(ngx_str_t *type)
 
 
 static ngx_int_t
-ngx_http_agentstream_opencode_parent(u_char *p, u_char *last,
+ngx_http_agentstream_opencode_created(u_char *p, u_char *last,
     ngx_str_t *parent)
 {
     u_char  *next;

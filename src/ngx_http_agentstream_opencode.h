@@ -139,16 +139,21 @@ ngx_int_t ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
 ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *session, ngx_str_t *directory);
 
+/* the session whose subagent a session is, from the same; empty: it is none's,
+   NGX_DECLINED: it is no such answer */
+ngx_int_t ngx_http_agentstream_opencode_parent(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *session, ngx_str_t *parent);
+
 /* whether a session is busy, from what GET session/status answers;
    NGX_DECLINED: it is not, NGX_ERROR: it is no such answer */
 ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
     ngx_str_t *session);
 
-/* whether what is asked waits in a session, from what GET question or GET
-   permission answers; NGX_DECLINED: it does not, NGX_ERROR: it is no such
+/* the session in which something waits, from what GET question or GET
+   permission answers; empty: it does not wait, NGX_DECLINED: it is no such
    answer */
-ngx_int_t ngx_http_agentstream_opencode_waits(ngx_str_t *answer, ngx_str_t *id,
-    ngx_str_t *session);
+ngx_int_t ngx_http_agentstream_opencode_waits(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *id, ngx_str_t *owner);
 
 /*
  * Whether a message opens a turn; those before it in the list were asked for

@@ -14,6 +14,10 @@
 #include "ngx_http_agentstream_opencode.h"
 
 
+static ngx_int_t ngx_http_agentstream_opencode_copy(ngx_pool_t *pool,
+    ngx_str_t *id, ngx_str_t *copy);
+
+
 ngx_int_t
 ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
 {
@@ -194,45 +198,108 @@ done:
 
 
 ngx_int_t
-ngx_http_agentstream_opencode_waits(ngx_str_t *answer, ngx_str_t *id,
-    ngx_str_t *session)
+ngx_http_agentstream_opencode_waits(ngx_pool_t *pool, ngx_str_t *answer,
+    ngx_str_t *id, ngx_str_t *owner)
 {
     ngx_int_t                    rc;
-    ngx_str_t                    name, owner;
+    ngx_str_t                    name, session;
     ngx_uint_t                   v;
     ngx_http_agentstream_json_t  json;
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    ngx_str_null(&session);
+    owner->len = 0;
 
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
     if (rc == NGX_OK
         && ngx_http_agentstream_json_type(&json, 0)
-           == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
         rc = NGX_DECLINED;
+    }
 
-        for (v = ngx_http_agentstream_json_first(&json, 0);
-             v;
-             v = ngx_http_agentstream_json_next(&json, 0, v))
+    for (v = (rc == NGX_OK) ? ngx_http_agentstream_json_first(&json, 0) : 0;
+         v && session.len == 0;
+         v = ngx_http_agentstream_json_next(&json, 0, v))
+    {
+        name = ngx_http_agentstream_opencode_text(&json, v, "id");
+
+        if (name.len == id->len
+            && ngx_memcmp(name.data, id->data, id->len) == 0)
         {
-            name = ngx_http_agentstream_opencode_text(&json, v, "id");
-            owner = ngx_http_agentstream_opencode_text(&json, v, "sessionID");
-
-            if (name.len == id->len
-                && ngx_memcmp(name.data, id->data, id->len) == 0
-                && owner.len == session->len
-                && ngx_memcmp(owner.data, session->data, session->len) == 0)
-            {
-                rc = NGX_OK;
-            }
+            session = ngx_http_agentstream_opencode_text(&json, v,
+                                                         "sessionID");
         }
+    }
 
-    } else {
-        rc = NGX_ERROR;
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_opencode_copy(pool, &session, owner);
     }
 
     ngx_http_agentstream_json_destroy(&json);
 
     return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_parent(ngx_pool_t *pool, ngx_str_t *answer,
+    ngx_str_t *session, ngx_str_t *parent)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    id, text;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    parent->len = 0;
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK) {
+        id = ngx_http_agentstream_json_string(&json,
+                            ngx_http_agentstream_json_get(&json, 0, "id"));
+        text = ngx_http_agentstream_json_string(&json,
+                            ngx_http_agentstream_json_get(&json, 0,
+                                                          "parentID"));
+
+        if (id.len == session->len
+            && ngx_memcmp(id.data, session->data, id.len) == 0)
+        {
+            rc = ngx_http_agentstream_opencode_copy(pool, &text, parent);
+
+        } else {
+            rc = NGX_DECLINED;
+        }
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
+/* of a session's id, or of none */
+
+static ngx_int_t
+ngx_http_agentstream_opencode_copy(ngx_pool_t *pool, ngx_str_t *id,
+    ngx_str_t *copy)
+{
+    if (id->len == 0) {
+        return NGX_OK;
+    }
+
+    if (!ngx_http_agentstream_opencode_session_id(id)) {
+        return NGX_DECLINED;
+    }
+
+    copy->data = ngx_pstrdup(pool, id);
+
+    if (copy->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    copy->len = id->len;
+
+    return NGX_OK;
 }

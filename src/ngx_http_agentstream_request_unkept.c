@@ -7,7 +7,8 @@
 /*
  * Layer 4: requests that end or unblock a turn which is not kept, as after a
  * restart of nginx.  OpenCode is asked for the session, then for what waits or
- * what is busy there; only what is found is passed on.
+ * what is busy there; only what is found is passed on.  What waits in another
+ * session may be a subagent's: the way up from there must lead to this one.
  */
 
 
@@ -19,12 +20,17 @@
 #include "ngx_http_agentstream_turn.h"
 
 
+#define NGX_HTTP_AGENTSTREAM_UNKEPT_DEPTH  8
+
+
 typedef struct {
     ngx_http_agentstream_request_t  *req;
     ngx_uint_t                       request;
     ngx_str_t                        content;
+    ngx_str_t                        session;    /* the next to be looked up */
     ngx_str_t                        directory;
     const char                      *missing;
+    ngx_uint_t                       depth;
 } ngx_http_agentstream_unkept_t;
 
 
@@ -37,6 +43,12 @@ static void ngx_http_agentstream_request_unkept_found(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_request_unkept_pass(
     ngx_http_agentstream_unkept_t *un, ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_request_unkept_owned(
+    ngx_http_agentstream_unkept_t *un);
+static void ngx_http_agentstream_request_unkept_parent_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_request_unkept_nonsense(
+    ngx_http_agentstream_unkept_t *un, ngx_int_t rc);
 static ngx_int_t ngx_http_agentstream_request_unkept_abort(
     ngx_http_agentstream_unkept_t *un, ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_request_unkept_hold(
@@ -65,6 +77,7 @@ ngx_http_agentstream_request_unkept(ngx_http_agentstream_request_t *req,
 
     un->req = req;
     un->request = request;
+    un->session = req->session;
     un->missing = missing;
 
     if (content) {
@@ -91,7 +104,7 @@ ngx_http_agentstream_request_unkept_ask(ngx_http_agentstream_unkept_t *un,
     session = (request == NGX_HTTP_AGENTSTREAM_GET_SESSION);
 
     call = ngx_http_agentstream_call_create(req->conf, &req->server, request,
-                                            session ? &req->session : NULL,
+                                            session ? &un->session : NULL,
                                             NULL,
                                             session ? NULL : &un->directory);
     if (call == NULL) {
@@ -144,11 +157,7 @@ ngx_http_agentstream_request_unkept_session_done(void *data,
                                                  &call->body, &req->session,
                                                  &un->directory);
     if (rc != NGX_OK) {
-        rc = (rc == NGX_ERROR)
-             ? NGX_HTTP_INTERNAL_SERVER_ERROR
-             : ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
-                                           "OpenCode's answer makes no sense",
-                                           NULL);
+        rc = ngx_http_agentstream_request_unkept_nonsense(un, rc);
 
         ngx_http_agentstream_request_unkept_finalize(un, rc);
         return;
@@ -206,7 +215,6 @@ ngx_http_agentstream_request_unkept_pass(ngx_http_agentstream_unkept_t *un,
     ngx_http_agentstream_call_t *call)
 {
     ngx_int_t                        rc;
-    ngx_http_agentstream_relay_t    *relay;
     ngx_http_agentstream_request_t  *req;
 
     req = un->req;
@@ -215,18 +223,38 @@ ngx_http_agentstream_request_unkept_pass(ngx_http_agentstream_unkept_t *un,
         return ngx_http_agentstream_request_unkept_abort(un, call);
     }
 
-    rc = ngx_http_agentstream_opencode_waits(&call->body, &req->id,
-                                             &req->session);
-
-    if (rc == NGX_ERROR) {
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
-                                           "OpenCode's answer makes no sense",
-                                           NULL);
+    rc = ngx_http_agentstream_opencode_waits(req->request->pool, &call->body,
+                                             &req->id, &un->session);
+    if (rc != NGX_OK) {
+        return ngx_http_agentstream_request_unkept_nonsense(un, rc);
     }
 
-    if (rc != NGX_OK) {
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
-                                                  un->missing, NULL);
+    return ngx_http_agentstream_request_unkept_owned(un);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_unkept_owned(ngx_http_agentstream_unkept_t *un)
+{
+    ngx_http_agentstream_relay_t    *relay;
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+
+    if (un->session.len != req->session.len
+        || ngx_memcmp(un->session.data, req->session.data, req->session.len)
+           != 0)
+    {
+        if (un->session.len == 0
+            || un->depth++ == NGX_HTTP_AGENTSTREAM_UNKEPT_DEPTH)
+        {
+            return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
+                                                      un->missing, NULL);
+        }
+
+        return ngx_http_agentstream_request_unkept_ask(un,
+                              NGX_HTTP_AGENTSTREAM_GET_SESSION,
+                              ngx_http_agentstream_request_unkept_parent_done);
     }
 
     relay = ngx_http_agentstream_request_relay_create(req, un->request,
@@ -245,6 +273,57 @@ ngx_http_agentstream_request_unkept_pass(ngx_http_agentstream_unkept_t *un,
 }
 
 
+static void
+ngx_http_agentstream_request_unkept_parent_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_unkept_t *un = data;
+
+    ngx_int_t                        rc;
+    ngx_str_t                        session;
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+    req->call = NULL;
+
+    ngx_http_set_log_request(req->request->connection->log, req->request);
+
+    if (call->status != NGX_HTTP_OK) {
+        rc = ngx_http_agentstream_request_upstream_error(req, call->status,
+                                                         un->missing);
+
+    } else {
+        session = un->session;
+
+        rc = ngx_http_agentstream_opencode_parent(req->request->pool,
+                                                  &call->body, &session,
+                                                  &un->session);
+
+        rc = (rc == NGX_OK)
+             ? ngx_http_agentstream_request_unkept_owned(un)
+             : ngx_http_agentstream_request_unkept_nonsense(un, rc);
+    }
+
+    ngx_http_agentstream_request_unkept_finalize(un, rc);
+}
+
+
+/* NGX_ERROR: no memory */
+
+static ngx_int_t
+ngx_http_agentstream_request_unkept_nonsense(ngx_http_agentstream_unkept_t *un,
+    ngx_int_t rc)
+{
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_agentstream_request_error(un->req, NGX_HTTP_BAD_GATEWAY,
+                                           "OpenCode's answer makes no sense",
+                                           NULL);
+}
+
+
 static ngx_int_t
 ngx_http_agentstream_request_unkept_abort(ngx_http_agentstream_unkept_t *un,
     ngx_http_agentstream_call_t *call)
@@ -258,9 +337,7 @@ ngx_http_agentstream_request_unkept_abort(ngx_http_agentstream_unkept_t *un,
     rc = ngx_http_agentstream_opencode_busy(&call->body, &req->session);
 
     if (rc == NGX_ERROR) {
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
-                                           "OpenCode's answer makes no sense",
-                                           NULL);
+        return ngx_http_agentstream_request_unkept_nonsense(un, NGX_DECLINED);
     }
 
     if (rc == NGX_OK) {

@@ -189,7 +189,8 @@ my %SCENARIO = (
         return [$t->request('GET', "/sessions/$s/events"), 'rest'];
     },
 
-    # answers to, and an interrupt of, such a turn
+    # answers to, and an interrupt of, such a turn, and what a subagent of it
+    # asks
 
     unkept => sub {
         my ($s, $arm) = @_;
@@ -199,12 +200,19 @@ my %SCENARIO = (
         wait_for(sub { ($q) = map { $_->{id} } grep { $_->{sessionID} eq $s }
             @{ $json->decode($t->request('GET', '/question',
                 port => $t->{port_opencode})->body()) } });
+        child($s, "${s}a");
+        child("${s}a", "${s}b");
+
+        my $p = $q =~ s/que/per/r;
+        $t->control('emit', { event => { type => 'permission.asked',
+            properties => { sessionID => "${s}b", id => $p } } });
         $arm->();
 
         my @clients = map { [retried('POST', "/sessions/$s/$_->[0]",
                                      body => $_->[1]), 'json'] }
             ["questions/$q/reply", { answers => [['Blue']] }],
-            ['interrupt', {}];
+            ['interrupt', {}],
+            ["permissions/$p/reply", { reply => 'once' }];
 
         wait_for(sub { $t->control('stats')->{playing} == 0 });
         return @clients;

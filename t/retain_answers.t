@@ -9,7 +9,12 @@
 # (the list of questions asked for both); "interrupted" for a session that is
 # idle, or without an abort; an error of OpenCode's that nobody is told, or as
 # 404; an abort that hits the turn that begins behind it (the session not held
-# while it is on its way), or a session that is held for ever.
+# while it is on its way), or a session that is held for ever; 404 for what a
+# subagent waits for, or only for a subagent's own (unkept_owned() without a
+# second step); an answer to a subagent of another session (the end of the way
+# up not compared); a way up without an end, or one step longer or shorter
+# (UNKEPT_DEPTH); a step that failed, or is of another session, or leads to what
+# is no id (rc not tested in unkept_parent_done()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -42,6 +47,20 @@ for (values %turn) {
 }
 
 hear($t, $long->{c}, 5);
+
+# its subagent asks a question, and that one's subagent for a permission
+
+my @child = map { "$long->{s}$_" } 'a' .. 'i';
+my ($mid) = map { packet_json($_)->{messageId} } ($long->{c}->packets())[-1];
+
+create($child[$_], $_ ? $child[$_ - 1] : $long->{s}) for 0 .. $#child;
+emit('message.updated', $child[0], qq("info":{"id":"msg_child",)
+     . qq("role":"assistant","sessionID":"$child[0]"}));
+task($long->{s}, $mid, $child[0]);
+task($child[0], 'msg_child', $child[1]);
+
+my @asked = (ask('question', $child[0]), ask('permission', $child[1]));
+
 restart_nginx($t);
 
 my ($question, $reject, $permission)
@@ -56,6 +75,17 @@ for (values %turn) {
     ok($t->wait([$_->{d}], until => sub {
         grep { $_ eq $type } types($_[0]->packets()) }), "$type again");
 }
+
+my $shown = events($t, $long->{s});
+my %by;
+ok($t->wait([$shown], until => sub {
+    %by = map { $_->{type} => $_ } map { packet_json($_) } $_[0]->packets();
+    return $by{question_asked} && $by{request_permission} }),
+   'what subagents ask again');
+is("$by{question_asked}{_meta}{sessionId}"
+   . " $by{request_permission}{_meta}{sessionId}", "@child[0, 1]",
+   'as theirs');
+$shown->close();
 
 # it is the session's own, or there is nothing to answer
 
@@ -99,6 +129,53 @@ is(join(' ', map { (types($_->{d}->packets()))[-1] } values %turn),
    join(' ', ('prompt_response') x 3), 'well');
 is(post($question->{s}, "$question->{path}/reply", { answers => [['A']] })
      ->status(), 404, 'and not again');
+
+# what subagents ask
+
+my $passed = passed();
+
+for ([500, ''], [404, '{}', 404], [200, '<a>'],
+     [200, qq({"id":"$child[1]","parentID":"$long->{s}"})],
+     [200, qq({"id":"$child[0]","parentID":"../../$long->{s}"})],
+     [200, qq({"id":"$child[0]","parentID":"$question->{s}"}), 404],
+     [200, qq({"id":"$child[0]","parentID":"$child[0]"}), 404])
+{
+    my ($status, $body, $told) = @$_;
+
+    $t->control('config', { rules => [{ url => "^/session/$child[0]",
+                                        status => $status, body => $body }] });
+    is_error_packet(reply($long->{s}, $asked[0])->response(), $told // 502,
+                    "subagent: $status $body");
+}
+
+$t->control('config', { rules => [] });
+
+create("$question->{s}a", $question->{s});
+my $foreign = ask('question', "$question->{s}a");
+
+is(reply($long->{s}, $foreign)->status(), 404, "another session's subagent");
+is(reply($child[1], $asked[0])->status(), 404, "a subagent's subagent for it");
+is(passed(), $passed, 'nothing of it is passed on');
+is(scalar(grep { /\.\./ } $t->upstream()), 0, 'nor what is no id');
+
+is(reply($long->{s}, $asked[0])->status(), 200, 'a subagent is answered');
+is(reply($long->{s}, $asked[1])->status(), 200, "a subagent's subagent");
+is(reply($question->{s}, $foreign)->status(), 200, "another session's, there");
+is(passed(), $passed + 3, 'by OpenCode');
+
+# so far and no further
+
+my $looks = looks();
+
+is(reply($long->{s}, ask('permission', $child[7]))->status(), 200,
+   'the eighth in a row');
+is(looks(), $looks + 8, 'in eight steps');
+is(reply($long->{s}, ask('question', $child[8]))->status(), 404, 'the ninth');
+is(looks(), $looks + 16, 'in no more');
+create($child[0], $child[8]);
+is(reply($long->{s}, ask('question', $child[3]))->status(), 404,
+   'a way without end');
+is(looks(), $looks + 24, 'it is left');
 
 # interrupts
 
@@ -178,6 +255,70 @@ sub interrupt {
     my ($session) = @_;
 
     return post($session, 'interrupt')->body();
+}
+
+
+# as a subagent's question or permission request: "questions/…"
+
+sub reply {
+    my ($session, $path) = @_;
+
+    return post($session, "$path/reply",
+                $path =~ /^questions/ ? { answers => [['A']] }
+                                      : { reply => 'once' });
+}
+
+
+# what is said, as OpenCode says it: the type first
+
+sub emit {
+    my ($type, $session, $properties) = @_;
+
+    $t->control('emit', { line => qq({"id":"evt_x","type":"$type",)
+        . qq("properties":{"sessionID":"$session",$properties}}) });
+}
+
+
+sub create {
+    my ($session, $parent) = @_;
+
+    emit('session.created', $session, qq("info":{"id":"$session",)
+         . qq("parentID":"$parent","directory":"/workspace/demo"}));
+}
+
+
+sub task {
+    my ($session, $message, $child) = @_;
+
+    emit('message.part.updated', $session, qq("part":{"id":"prt_$child",)
+         . qq("sessionID":"$session","messageID":"$message","type":"tool",)
+         . qq("tool":"task","callID":"call_$child","state":{)
+         . qq("status":"running","input":{},"time":{"start":1},)
+         . qq("metadata":{"sessionId":"$child"}}}));
+}
+
+
+sub ask {
+    my ($noun, $session) = @_;
+    my $id = ($noun eq 'question' ? 'que_' : 'per_') . substr $session, 4;
+
+    emit("$noun.asked", $session, qq("id":"$id",) . ($noun eq 'question'
+         ? '"questions":[]' : '"permission":"bash","patterns":["ls"]'));
+
+    return "${noun}s/$id";
+}
+
+
+# answers that reached OpenCode, and its lookups of subagents
+
+sub passed {
+    return scalar grep { m{^POST /(question|permission)/} } $t->upstream();
+}
+
+
+sub looks {
+    return scalar grep { m{^GET /session/\Q$long->{s}\E[a-i](\?|$)} }
+                  $t->upstream();
 }
 
 

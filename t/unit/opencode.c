@@ -10,8 +10,9 @@
  * Breaks when: peek believes a key inside of a text, reads past the event,
  * misses the usual order, or disagrees with parse; an event's name is lost
  * from the table; a path takes an id that is none; a directory is not
- * encoded; a status of another session, or idle, counts, or what waits in
- * another one; a compaction, or the prompt that it repeats, opens a turn; or
+ * encoded; a status of another session, or idle, counts, or what another
+ * question's session is; a parent is taken from another session's answer, or is
+ * no id; a compaction, or the prompt that it repeats, opens a turn; or
  * message ids do not ascend.
  */
 
@@ -463,7 +464,7 @@ test_address(void)
 static void
 test_answers(void)
 {
-    ngx_str_t    session, id, answer, turn;
+    ngx_str_t    session, id, answer, turn, found;
     ngx_uint_t   i;
     ngx_pool_t  *pool;
 
@@ -527,18 +528,37 @@ test_answers(void)
           USER("d", TEXT) "]", "msg_d" }
     };
 
+    /* session NULL: it is no such answer */
+
     static const struct {
         const char  *answer;
-        ngx_int_t    rc;
+        const char  *session;
     } asks[] = {
-        { "[]", NGX_DECLINED },
-        { "[{\"id\":\"que_a\",\"sessionID\":\"ses_b\"}]", NGX_DECLINED },
-        { "[{\"id\":\"que_b\",\"sessionID\":\"ses_a\"}]", NGX_DECLINED },
-        { "[{\"id\":\"que_a\"},1,{\"sessionID\":\"ses_a\"}]", NGX_DECLINED },
-        { "[{},{\"id\":\"que_a\",\"sessionID\":\"ses_a\"}]", NGX_OK },
-        { "{\"id\":\"que_a\",\"sessionID\":\"ses_a\"}", NGX_ERROR },
-        { "[{\"id\":\"que_a\",\"sessionID\":\"ses_a\"", NGX_ERROR },
-        { "", NGX_ERROR }
+        { "[]", "" },
+        { "[{\"id\":\"que_a\",\"sessionID\":\"ses_b\"}]", "ses_b" },
+        { "[{\"id\":\"que_b\",\"sessionID\":\"ses_a\"}]", "" },
+        { "[{\"id\":\"que_aa\",\"sessionID\":\"ses_a\"}]", "" },
+        { "[{\"id\":\"que_a\"},1,{\"sessionID\":\"ses_a\"}]", "" },
+        { "[{},{\"id\":\"que_a\",\"sessionID\":\"ses_a\"},"
+          "{\"id\":\"que_b\",\"sessionID\":\"ses_b\"}]", "ses_a" },
+        { "[{\"id\":\"que_a\",\"sessionID\":\"ses_/../a\"}]", NULL },
+        { "[{\"id\":\"que_a\",\"sessionID\":\"que_a\"}]", NULL },
+        { "{\"id\":\"que_a\",\"sessionID\":\"ses_a\"}", NULL },
+        { "[{\"id\":\"que_a\",\"sessionID\":\"ses_a\"", NULL },
+        { "", NULL }
+    }, parents[] = {
+        { "{\"id\":\"ses_a\"}", "" },
+        { "{\"id\":\"ses_a\",\"parentID\":null}", "" },
+        { "{\"id\":\"ses_a\",\"parentID\":\"ses_b\"}", "ses_b" },
+        { "{\"parentID\":\"ses_a\",\"id\":\"ses_a\"}", "ses_a" },
+        { "{\"id\":\"ses_b\",\"parentID\":\"ses_a\"}", NULL },
+        { "{\"id\":\"ses_aa\",\"parentID\":\"ses_b\"}", NULL },
+        { "{\"parentID\":\"ses_b\"}", NULL },
+        { "{\"id\":\"ses_a\",\"parentID\":\"../ses_b\"}", NULL },
+        { "{\"id\":\"ses_a\",\"parentID\":\"msg_b\"}", NULL },
+        { "[{\"id\":\"ses_a\",\"parentID\":\"ses_b\"}]", NULL },
+        { "{\"id\":\"ses_a\",\"parentID\":\"ses_b\"", NULL },
+        { "", NULL }
     };
 
     pool = ngx_create_pool(1024, &ngx_unit_log);
@@ -549,9 +569,29 @@ test_answers(void)
         answer.len = strlen(asks[i].answer);
         answer.data = tap_copy(asks[i].answer, answer.len);
 
-        tap_is(ngx_http_agentstream_opencode_waits(&answer, &id, &session),
-               asks[i].rc, asks[i].answer);
+        ngx_str_set(&found, "ses_x");
+
+        tap_is(ngx_http_agentstream_opencode_waits(pool, &answer, &id, &found),
+               asks[i].session ? NGX_OK : NGX_DECLINED, asks[i].answer);
         free(answer.data);
+
+        tap_is_str(found, asks[i].session ? asks[i].session : "",
+                   asks[i].answer);
+    }
+
+    for (i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
+        answer.len = strlen(parents[i].answer);
+        answer.data = tap_copy(parents[i].answer, answer.len);
+
+        ngx_str_set(&found, "ses_x");
+
+        tap_is(ngx_http_agentstream_opencode_parent(pool, &answer, &session,
+                                                    &found),
+               parents[i].session ? NGX_OK : NGX_DECLINED, parents[i].answer);
+        free(answer.data);
+
+        tap_is_str(found, parents[i].session ? parents[i].session : "",
+                   parents[i].answer);
     }
 
     for (i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
