@@ -6,12 +6,14 @@
 # Broken by: an abort that overtakes its prompt or hits the next turn; a
 # question that another session may answer; an answer that another worker does
 # not know of; a timeout that ends the turn instead of the question; a history
-# that differs from what was live.
+# that differs from what was live; a subagent that cannot be answered after a
+# restart of nginx (unkept_owned() without the way up).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
+use AgentStream::Attach qw(events restart_nginx);
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 
@@ -56,6 +58,7 @@ subagents();
 timeouts();
 interrupts();
 history();
+restarted();
 
 $t->done();
 
@@ -397,6 +400,34 @@ sub question {
 sub task {
     return '!call task ' . $json->encode({ description => 'x',
         subagent_type => 'general', prompt => join "\n", 'Do it.', @_ });
+}
+
+
+# ---- a restart of nginx: a subagent waits, in a turn that is not kept
+
+sub restarted {
+    my ($s, $other) = (session(), session());
+    my $c = start('/sessions', $s, task($echo =~ s/asked/twice/r, '!next',
+                                        '!say "Child."'),
+                  '!next', '!say "Parent."');
+    my ($p) = until_type($c, 'request_permission');
+
+    restart_nginx($t);
+    $c = events($t, $s);
+
+    my ($again) = until_type($c, 'request_permission');
+
+    is($again->{permissionId}, $p->{permissionId}, 'restarted: it still asks');
+    is($again->{_meta}{sessionId}, $p->{_meta}{sessionId},
+       'restarted: as the same subagent');
+    is(reply($other, $p->{permissionId}, 'once')->status(), 404,
+       'restarted: not for another session');
+    is(reply($s, $p->{permissionId}, 'once')->status(), 200,
+       'restarted: answered');
+    ok($t->wait([$c], timeout => 60), 'restarted: it ends');
+    is(packet_json(($c->packets())[-1])->{stopReason}, 'end_turn',
+       'restarted: well');
+    is(joined_text($c), 'Parent.', 'restarted: text');
 }
 
 
