@@ -498,7 +498,10 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
                                          ngx_http_agentstream_turn_timestamp(),
                                          ngx_current_msec);
 
-        if (ngx_http_agentstream_translate_finish(rb->translate, 0) != NGX_OK)
+        if (ngx_http_agentstream_translate_asks_over(rb->translate, 0)
+            != NGX_OK
+            || ngx_http_agentstream_translate_finish(rb->translate, 0)
+               != NGX_OK)
         {
             ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
             return;

@@ -187,6 +187,10 @@ void ngx_http_agentstream_translate_asks_wanted(
 ngx_int_t ngx_http_agentstream_translate_asks(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
     ngx_uint_t list, ngx_uint_t permission);
+/* before the end of a turn that ends well: what still waits was answered, and
+   nobody heard of it */
+ngx_int_t ngx_http_agentstream_translate_asks_over(
+    ngx_http_agentstream_translate_t *tr, ngx_uint_t cancelled);
 
 /* one element of an array of messages, or a GET message answer */
 ngx_int_t ngx_http_agentstream_translate_message(

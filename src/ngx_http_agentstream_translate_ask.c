@@ -21,6 +21,8 @@ static void ngx_http_agentstream_translate_ask_permission(
 static void ngx_http_agentstream_translate_ask_raw(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
     ngx_uint_t object, const char *key, const char *name);
+static ngx_int_t ngx_http_agentstream_translate_ask_unheard(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask);
 static ngx_int_t ngx_http_agentstream_translate_ask_resolve(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
     ngx_str_t *how, ngx_str_t *answers);
@@ -244,6 +246,20 @@ ngx_http_agentstream_translate_ask_answer(ngx_http_agentstream_translate_t *tr,
 }
 
 
+/* it was answered, but nobody heard of it */
+
+static ngx_int_t
+ngx_http_agentstream_translate_ask_unheard(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask)
+{
+    static ngx_str_t  unknown = ngx_string("unknown");
+    static ngx_str_t  none = ngx_string("null");
+
+    return ngx_http_agentstream_translate_ask_resolve(tr, ask, &unknown,
+                                                      &none);
+}
+
+
 /* how: a question's outcome, or the reply to a permission request */
 
 static ngx_int_t
@@ -298,9 +314,6 @@ ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_ask_t      *ask;
     ngx_http_agentstream_tr_session_t  *s;
 
-    static ngx_str_t  unknown = ngx_string("unknown");
-    static ngx_str_t  none = ngx_string("null");
-
     if (tr->finished || !tr->state.user_seen || tr->state.passed) {
         return NGX_OK;
     }
@@ -333,9 +346,29 @@ ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
     for (ask = tr->asks; ask; ask = ask->next) {
         if (ask->waits && ask->permission == permission
             && ask->mark != tr->asked
-            && ngx_http_agentstream_translate_ask_resolve(tr, ask, &unknown,
-                                                          &none)
-               != NGX_OK)
+            && ngx_http_agentstream_translate_ask_unheard(tr, ask) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_asks_over(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t cancelled)
+{
+    ngx_http_agentstream_tr_ask_t  *ask;
+
+    if (tr->finished || tr->aborted || tr->error.len || cancelled) {
+        return NGX_OK;
+    }
+
+    for (ask = tr->asks; ask; ask = ask->next) {
+        if (ask->waits
+            && ngx_http_agentstream_translate_ask_unheard(tr, ask) != NGX_OK)
         {
             return NGX_ERROR;
         }

@@ -107,12 +107,17 @@ ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
         return;
     }
 
-    turn->terminal = 1;
-
     ngx_http_agentstream_turn_clock(turn);
 
-    rc = ngx_http_agentstream_translate_finish(turn->translate,
-                                               turn->node->interrupted);
+    rc = ngx_http_agentstream_translate_asks_over(turn->translate,
+                                                  turn->node->interrupted);
+
+    if (rc == NGX_OK) {
+        turn->terminal = 1;
+
+        rc = ngx_http_agentstream_translate_finish(turn->translate,
+                                                   turn->node->interrupted);
+    }
 
     if (rc != NGX_OK) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,

@@ -455,6 +455,22 @@ test_asks_missed(void)
 
     finish("end end_turn", "end");
 
+    /* asked before its call was known, and the answer was not heard of */
+
+    begin();
+    asks(1, "[{'id':'per_8','sessionID':'" ROOT "','permission':'bash',"
+         "'tool':{'messageID':'msg_b','callID':'call_8'}}]");
+    expect("request_permission", "asked");
+    tap_is(f.waiting, 1, "it waits");
+    tap_is(ngx_http_agentstream_translate_asks_over(f.tr, 1), NGX_OK,
+           "cancelled");
+    expect("", "cancelled: nobody has answered");
+    tap_is(ngx_http_agentstream_translate_asks_over(f.tr, 0), NGX_OK,
+           "ended well");
+    expect("permission_resolved unknown", "ended well: somebody has");
+    tap_is(f.waiting, 0, "none waits");
+    finish("end end_turn", "end");
+
     /* nothing was left to say */
 
     begin_bare();
