@@ -93,6 +93,10 @@ ngx_int_t ngx_http_agentstream_opencode_read(ngx_str_t *data,
 #define ngx_http_agentstream_opencode_text(json, object, name)                \
     ngx_http_agentstream_json_string(json,                                    \
                      ngx_http_agentstream_opencode_get(json, object, name))
+#define ngx_http_agentstream_opencode_true(json, object, name)                \
+    (ngx_http_agentstream_json_type(json,                                     \
+                    ngx_http_agentstream_opencode_get(json, object, name))    \
+     == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
 
 
 /* requests: paths below the internal location's prefix, with "directory" */

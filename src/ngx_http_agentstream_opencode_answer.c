@@ -105,9 +105,8 @@ ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
             continue;
         }
 
-        if (ngx_http_agentstream_json_type(json,
-                           ngx_http_agentstream_json_get(json, v, "synthetic"))
-            != NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+        if (!ngx_http_agentstream_opencode_true(json, v, "synthetic")
+            && !ngx_http_agentstream_opencode_true(json, v, "ignored"))
         {
             if (*again) {
                 *again = 0;
@@ -118,10 +117,7 @@ ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
         }
     }
 
-    v = ngx_http_agentstream_opencode_get(json, compaction, "overflow");
-
-    *again = (ngx_http_agentstream_json_type(json, v)
-              == NGX_HTTP_AGENTSTREAM_JSON_TRUE);
+    *again = ngx_http_agentstream_opencode_true(json, compaction, "overflow");
 
     return NGX_DECLINED;
 }

@@ -38,6 +38,7 @@ typedef struct {
     ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_event_t                          start;
     ngx_msec_t                           asked_at;     /* after the owner */
+    ngx_uint_t                           refused;      /* see args.attach */
     u_char                               turn[
                                          NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
 } ngx_http_agentstream_reader_t;
@@ -432,7 +433,8 @@ ngx_http_agentstream_reader_look(ngx_http_agentstream_reader_t *reader,
     view->status = node->status;
     view->begun = (journal->last_seq != 0);
     view->more = (cursor->seq <= journal->last_seq);
-    view->lost = (cursor->seq < journal->first_seq);
+    reader->refused = (node->refused && reader->args.attach);
+    view->lost = (cursor->seq < journal->first_seq || reader->refused);
 
     if (view->lost) {
         goto done;
@@ -474,10 +476,12 @@ ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
 
     r = reader->request;
 
-    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                  "agentstream reader: packets from %uL on of turn %V are "
-                  "not kept any more", reader->cursor.seq,
-                  &reader->args.turn);
+    if (!reader->refused) {
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "agentstream reader: packets from %uL on of turn %V are "
+                      "not kept any more", reader->cursor.seq,
+                      &reader->args.turn);
+    }
 
     turn.len = reader->args.turn.len;
     turn.data = ngx_pstrdup(r->pool, &reader->args.turn);

@@ -24,6 +24,8 @@ typedef struct {
     ngx_str_t                            turn;     /* empty: the next one */
     unsigned                             retry:1;  /* say when to come back */
     unsigned                             follow:1; /* go on with later turns */
+    unsigned                             attach:1; /* a turn that was refused is
+                                                      as good as lost */
     ngx_http_agentstream_loc_conf_t     *conf;
     uint64_t                             seq;      /* first packet wanted */
     ngx_str_t                            session;

@@ -203,7 +203,6 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
 
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
-    tcf.single = 1;
 
     if (rb->translate) {
         ngx_http_agentstream_translate_destroy(rb->translate);
@@ -444,6 +443,8 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
 {
     ngx_http_agentstream_rebuild_t *rb = data;
 
+    ngx_http_agentstream_translate_state_t  *state;
+
     ngx_http_set_log_request(rb->request->connection->log, rb->request);
 
     if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
@@ -465,7 +466,9 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
-    if (ngx_http_agentstream_translate_state(rb->translate)->passed) {
+    state = ngx_http_agentstream_translate_state(rb->translate);
+
+    if (state->passed) {
         /* with another turn */
         busy = 0;
     }
@@ -486,8 +489,15 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
 
     rb->tries = 0;
 
-    if (!ngx_http_agentstream_translate_state(rb->translate)->user_seen) {
+    if (!state->user_seen) {
         ngx_http_agentstream_rebuild_nothing(rb);
+        return;
+    }
+
+    if (state->passed && state->steps == 0) {
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_CONFLICT,
+                                          "Another prompt in this session was "
+                                          "answered instead");
         return;
     }
 
@@ -553,6 +563,14 @@ ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
 
     if (r->header_sent) {
         ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        return;
+    }
+
+    if (r->method == NGX_HTTP_POST && rb->args.turn.len == 0) {
+        /* its prompt was refused for another one, which is over by now */
+        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_CONFLICT,
+                                          "OpenCode works on another prompt "
+                                          "in this session");
         return;
     }
 

@@ -429,6 +429,8 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
     args.number = number;
     args.retry = req->retry;
     args.follow = req->follow;
+    args.attach = (req->route->method == NGX_HTTP_POST
+                   && req->conf->busy == NGX_HTTP_AGENTSTREAM_BUSY_ATTACH);
     args.lost = ngx_http_agentstream_request_lost;
     args.orphan = ngx_http_agentstream_request_orphan;
     args.data = req;
@@ -444,6 +446,7 @@ ngx_http_agentstream_request_lost(ngx_http_request_t *r, ngx_str_t *turn,
     ngx_http_agentstream_request_t *req = data;
 
     ngx_uint_t                    kept;
+    ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = ngx_http_agentstream_worker->zone;
@@ -451,7 +454,16 @@ ngx_http_agentstream_request_lost(ngx_http_request_t *r, ngx_str_t *turn,
     req->number = number;
 
     ngx_http_agentstream_zone_lock(zone);
-    kept = (ngx_http_agentstream_zone_find_locked(zone, turn) != NULL);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, turn);
+    kept = (node != NULL);
+
+    if (kept && node->refused) {
+        /* the one that OpenCode works on instead */
+        turn->len = 0;
+        kept = 0;
+    }
+
     ngx_http_agentstream_zone_unlock(zone);
 
     return ngx_http_agentstream_request_rebuild(req, turn,

@@ -24,7 +24,7 @@ static ngx_int_t ngx_http_agentstream_translate_removed(
     ngx_http_agentstream_event_t *ev);
 static ngx_int_t ngx_http_agentstream_translate_stored(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
-    ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t ours);
+    ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t listed);
 
 
 ngx_http_agentstream_translate_t *
@@ -111,11 +111,17 @@ ngx_http_agentstream_translate_settled(ngx_http_agentstream_translate_t *tr)
 
     m = tr->root.last;
 
+    if (tr->state.nopen || tr->state.nheld) {
+        return 0;
+    }
+
+    if (tr->state.passed) {
+        return m == NULL || m->completed;
+    }
+
     return tr->state.user_seen
            && m && m->completed
-           && (m->failed || m->finish > NGX_HTTP_AGENTSTREAM_TR_GOES_ON)
-           && tr->state.nopen == 0
-           && tr->state.nheld == 0;
+           && (m->failed || m->finish > NGX_HTTP_AGENTSTREAM_TR_GOES_ON);
 }
 
 
@@ -254,6 +260,25 @@ ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
     case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED:
         return ngx_http_agentstream_translate_removed(tr, s, ev);
 
+    case NGX_HTTP_AGENTSTREAM_EVENT_DELETED:
+        if (s->root) {
+            tr->state.deleted = 1;
+        }
+
+        return NGX_OK;
+
+    default:
+        break;
+    }
+
+    /* while another prompt is answered, the session speaks of that one */
+
+    if (s->root && tr->state.passed) {
+        return NGX_OK;
+    }
+
+    switch (ev->type) {
+
     case NGX_HTTP_AGENTSTREAM_EVENT_STATUS:
         v = ngx_http_agentstream_json_get(json, ev->properties, "status");
         return ngx_http_agentstream_translate_session_status(tr, s, json, v);
@@ -271,13 +296,6 @@ ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
 
         v = ngx_http_agentstream_json_get(json, ev->properties, "error");
         return ngx_http_agentstream_translate_session_error(tr, json, v);
-
-    case NGX_HTTP_AGENTSTREAM_EVENT_DELETED:
-        if (s->root) {
-            tr->state.deleted = 1;
-        }
-
-        return NGX_OK;
 
     default:
         break;
@@ -388,7 +406,7 @@ ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t messages)
 {
     ngx_str_t                           id;
-    ngx_uint_t                          v, info, ours, later, single, again;
+    ngx_uint_t                          v, info, listed;
     ngx_http_agentstream_tr_session_t  *s;
 
     s = ngx_http_agentstream_translate_session_find(tr, session);
@@ -400,10 +418,13 @@ ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    ours = 0;
-    later = 0;
-    again = 0;
-    single = (s->root && tr->conf.single);
+    listed = 0;
+
+    if (s->root) {
+        /* the list tells it better than events of which some were lost */
+        tr->state.passed = 0;
+        tr->again = 0;
+    }
 
     for (v = ngx_http_agentstream_json_first(json, messages);
          v;
@@ -412,24 +433,11 @@ ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
         info = ngx_http_agentstream_json_get(json, v, "info");
         id = ngx_http_agentstream_opencode_text(json, info, "id");
 
-        if (single
-            && ngx_http_agentstream_opencode_opens(json, v, &again) == NGX_OK
-            && ours)
-        {
-            later = 1;
-        }
-
-        if (later
-            && ngx_http_agentstream_translate_message_later(tr, json, info))
-        {
-            continue;
-        }
-
         if (s->root && ngx_http_agentstream_tr_eq(&id, &tr->turn)) {
-            ours = 1;
+            listed = 1;
         }
 
-        if (ngx_http_agentstream_translate_stored(tr, s, json, v, ours)
+        if (ngx_http_agentstream_translate_stored(tr, s, json, v, listed)
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -459,7 +467,7 @@ ngx_http_agentstream_translate_message(ngx_http_agentstream_translate_t *tr,
 static ngx_int_t
 ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
-    ngx_uint_t message, ngx_uint_t ours)
+    ngx_uint_t message, ngx_uint_t listed)
 {
     ngx_str_t                           id;
     ngx_uint_t                          v, info, parts;
@@ -503,7 +511,8 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    if (ngx_http_agentstream_translate_message_info(tr, s, json, info, 1, ours)
+    if (ngx_http_agentstream_translate_message_info(tr, s, json, info, 1,
+                                                    listed)
         != NGX_OK)
     {
         return NGX_ERROR;

@@ -56,9 +56,6 @@ typedef struct {
     unsigned                                 core:1;
     unsigned                                 history:1;  /* also user messages,
                                                             as chunks */
-    unsigned                                 single:1;   /* stored messages of
-                                                            later turns are not
-                                                            ours */
 } ngx_http_agentstream_translate_conf_t;
 
 
@@ -82,9 +79,17 @@ typedef struct {
     unsigned                                 waiting:1;    /* a question or
                                                               permission is
                                                               unanswered */
-    unsigned                                 passed:1;     /* a later turn has
-                                                              begun to answer
-                                                              (conf.single) */
+    unsigned                                 passed:1;     /* another prompt of
+                                                              the session is
+                                                              being answered:
+                                                              ours is over */
+    unsigned                                 doubt:1;      /* an answer to a
+                                                              prompt that was
+                                                              not heard of: the
+                                                              stored messages
+                                                              tell whose it is;
+                                                              for the owner to
+                                                              clear */
     ngx_uint_t                               steps;        /* assistant messages
                                                               of the root */
     ngx_uint_t                               nopen;        /* text and thought
@@ -142,7 +147,8 @@ ngx_http_agentstream_translate_state_t *ngx_http_agentstream_translate_state(
 /*
  * Whether nothing more can be expected after idle: our message was seen, the
  * last assistant message of the root is completed with a finish that does not
- * go on ("tool-calls" and "unknown" do) or an error, and nothing is open.
+ * go on ("tool-calls" and "unknown" do) or an error, and nothing is open.  When
+ * another prompt is being answered, ours does not go on in any case.
  */
 ngx_uint_t ngx_http_agentstream_translate_settled(
     ngx_http_agentstream_translate_t *tr);

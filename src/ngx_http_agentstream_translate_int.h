@@ -62,6 +62,12 @@ struct ngx_http_agentstream_tr_message_s {
     unsigned                                 known:1;
     unsigned                                 assistant:1;
     unsigned                                 ours:1;    /* of this turn */
+    unsigned                                 judged:1;  /* a user's: its parts
+                                                           were seen */
+    unsigned                                 foreign:1; /* somebody else's
+                                                           prompt */
+    unsigned                                 again:1;   /* our prompt, repeated
+                                                           by a compaction */
     unsigned                                 summary:1;
     unsigned                                 open:1;    /* counted in nopen */
     unsigned                                 completed:1;
@@ -166,6 +172,8 @@ struct ngx_http_agentstream_translate_s {
     unsigned                                 aborted:1;
     unsigned                                 finished:1;
     unsigned                                 restoring:1;
+    unsigned                                 again:1;   /* a compaction will
+                                                           repeat our prompt */
     ngx_http_agentstream_translate_conf_t    conf;
     ngx_http_agentstream_translate_sink_t   *sink;
     void                                    *ctx;
@@ -274,15 +282,16 @@ ngx_http_agentstream_tr_message_t *ngx_http_agentstream_translate_message_get(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
 /* rest: it was fetched, so it may be older or newer than the events seen;
-   ours: it is known to be of this turn */
+   listed: it stands behind our message in the list of all messages */
 ngx_int_t ngx_http_agentstream_translate_message_info(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,
-    ngx_uint_t ours);
-/* whether a message behind the prompt of a later turn is of that one */
-ngx_uint_t ngx_http_agentstream_translate_message_later(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
-    ngx_uint_t info);
+    ngx_uint_t listed);
+/* a part of a user message of the root: it tells a prompt of somebody else from
+   what a compaction puts into our turn */
+void ngx_http_agentstream_translate_message_prompt(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t part);
 /* tokens and cost of the message, in an object that has them */
 ngx_int_t ngx_http_agentstream_translate_message_usage(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,

@@ -16,9 +16,9 @@
 static ngx_http_agentstream_tr_message_t *
     ngx_http_agentstream_translate_message_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-static ngx_uint_t ngx_http_agentstream_translate_message_ours(
+static ngx_int_t ngx_http_agentstream_translate_message_ours(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
-    ngx_http_agentstream_json_t *json, ngx_uint_t info);
+    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t listed);
 static void ngx_http_agentstream_translate_message_user(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
@@ -89,8 +89,9 @@ ngx_int_t
 ngx_http_agentstream_translate_message_info(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,
-    ngx_uint_t ours)
+    ngx_uint_t listed)
 {
+    ngx_int_t                           rc;
     ngx_str_t                           id;
     ngx_uint_t                          role, assistant;
     ngx_http_agentstream_tr_message_t  *m;
@@ -123,10 +124,21 @@ ngx_http_agentstream_translate_message_info(
                              "created"), 0);
     }
 
-    if (!m->ours && (!m->known || ours)) {
-        m->ours = ours || ngx_http_agentstream_translate_message_ours(tr, m,
-                                                                      json,
-                                                                      info);
+    if (listed) {
+        /* its parts follow, and those of all before it were seen */
+        m->foreign = 0;
+    }
+
+    if (!m->ours && !m->foreign) {
+        rc = ngx_http_agentstream_translate_message_ours(tr, m, json, info,
+                                                         listed);
+
+        if (rc == NGX_AGAIN) {
+            tr->state.doubt = 1;
+            return NGX_OK;
+        }
+
+        m->ours = (rc == NGX_OK);
     }
 
     m->known = 1;
@@ -150,75 +162,108 @@ ngx_http_agentstream_translate_message_info(
 }
 
 
-static ngx_uint_t
+/*
+ * Whose turn a message is of.  NGX_OK: ours, NGX_DECLINED: another one's,
+ * NGX_AGAIN: only the list of all messages can tell.
+ */
+
+static ngx_int_t
 ngx_http_agentstream_translate_message_ours(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
-    ngx_http_agentstream_json_t *json, ngx_uint_t info)
+    ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t listed)
 {
     ngx_str_t                           parent;
     ngx_http_agentstream_tr_message_t  *user;
 
     if (tr->conf.history) {
-        return 1;
+        return NGX_OK;
     }
 
-    if (m->session->root) {
+    if (!m->session->root) {
+        /* a subagent may go on with a session of an earlier turn */
 
-        if (!m->assistant && ngx_http_agentstream_tr_eq(&m->sn.str, &tr->turn))
-        {
-            return 1;
-        }
-
-        parent = ngx_http_agentstream_opencode_text(json, info, "parentID");
-
-        if (ngx_http_agentstream_tr_eq(&parent, &tr->turn)) {
-            tr->state.user_seen = 1;
-            return 1;
-        }
-
-        user = ngx_http_agentstream_translate_message_find(tr, &parent);
-
-        if (user && user->ours) {
-            return 1;
-        }
-
-        if (!tr->state.user_seen || m->created == 0 || tr->created == 0) {
-            return 0;
-        }
+        return (m->created == 0 || m->created >= tr->created) ? NGX_OK
+                                                              : NGX_DECLINED;
     }
 
-    /*
-     * A compaction or a prompt of somebody else puts another user message in
-     * our place; and a subagent may go on with a session of an earlier turn.
-     */
-
-    return m->created == 0 || m->created >= tr->created;
-}
-
-
-ngx_uint_t
-ngx_http_agentstream_translate_message_later(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
-    ngx_uint_t info)
-{
-    ngx_str_t                           parent;
-    ngx_http_agentstream_tr_message_t  *user;
+    if (!m->assistant && ngx_http_agentstream_tr_eq(&m->sn.str, &tr->turn)) {
+        return NGX_OK;
+    }
 
     parent = ngx_http_agentstream_opencode_text(json, info, "parentID");
 
+    if (ngx_http_agentstream_tr_eq(&parent, &tr->turn)) {
+        tr->state.user_seen = 1;
+        return NGX_OK;
+    }
+
     user = ngx_http_agentstream_translate_message_find(tr, &parent);
 
-    if (user && user->ours) {
-        return 0;
-    }
-
-    /* turns answer one after the other */
-
-    if (parent.len) {
+    if (user && user->foreign) {
+        /* prompts are answered one after the other */
         tr->state.passed = 1;
+        return NGX_DECLINED;
     }
 
-    return 1;
+    if (user && user->known && (user->judged || !user->ours)) {
+        return user->ours ? NGX_OK : NGX_DECLINED;
+    }
+
+    if (listed) {
+        return NGX_OK;
+    }
+
+    if (!tr->state.user_seen || tr->created == 0
+        || m->created < tr->created)
+    {
+        return NGX_DECLINED;
+    }
+
+    /* a user message is a compaction's own, until a part says otherwise */
+
+    return (m->assistant && parent.len) ? NGX_AGAIN : NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_translate_message_prompt(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
+    ngx_http_agentstream_json_t *json, ngx_uint_t part)
+{
+    ngx_uint_t  type, again;
+
+    if (ngx_http_agentstream_tr_eq(&m->sn.str, &tr->turn)) {
+        return;
+    }
+
+    again = tr->again;
+    tr->again = 0;
+
+    m->judged = 1;
+
+    type = ngx_http_agentstream_json_get(json, part, "type");
+
+    if (ngx_http_agentstream_json_is(json, type, "compaction")) {
+        tr->again = ngx_http_agentstream_opencode_true(json, part, "overflow");
+        return;
+    }
+
+    if (m->again
+        || ngx_http_agentstream_opencode_true(json, part, "synthetic")
+        || ngx_http_agentstream_opencode_true(json, part, "ignored"))
+    {
+        return;
+    }
+
+    /* a prompt that was too long is repeated behind the compaction */
+
+    if (again) {
+        m->again = 1;
+        return;
+    }
+
+    m->ours = 0;
+    m->foreign = 1;
 }
 
 
@@ -283,6 +328,11 @@ ngx_http_agentstream_translate_message_assistant(
         == NGX_HTTP_AGENTSTREAM_JSON_OBJECT && error)
     {
         m->failed = 1;
+
+        if (m->summary && s->root) {
+            /* nothing is repeated after a compaction that failed */
+            tr->again = 0;
+        }
 
         if (m == tr->root.last
             && ngx_http_agentstream_translate_session_error(tr, json, error)

@@ -103,6 +103,11 @@ ngx_http_agentstream_translate_part_update(
         return NGX_OK;
     }
 
+    if (m->known && !m->assistant && s->root && !tr->conf.history) {
+        ngx_http_agentstream_translate_message_prompt(tr, m, json, value);
+        return NGX_OK;
+    }
+
     part = ngx_http_agentstream_translate_part_get(tr, m, &id);
     if (part == NULL) {
         return NGX_ERROR;
@@ -218,18 +223,8 @@ ngx_http_agentstream_translate_part_kind(ngx_http_agentstream_json_t *json,
         return NGX_HTTP_AGENTSTREAM_TR_SILENT;
     }
 
-    v = ngx_http_agentstream_json_get(json, value, "synthetic");
-
-    if (ngx_http_agentstream_json_type(json, v)
-        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
-    {
-        return NGX_HTTP_AGENTSTREAM_TR_SILENT;
-    }
-
-    v = ngx_http_agentstream_json_get(json, value, "ignored");
-
-    if (ngx_http_agentstream_json_type(json, v)
-        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    if (ngx_http_agentstream_opencode_true(json, value, "synthetic")
+        || ngx_http_agentstream_opencode_true(json, value, "ignored"))
     {
         return NGX_HTTP_AGENTSTREAM_TR_SILENT;
     }

@@ -49,6 +49,7 @@ ngx_http_agentstream_translate_session_child(
     s = ngx_http_agentstream_translate_session_find(tr, parent);
 
     if (s == NULL || !tr->state.user_seen
+        || (s->root && tr->state.passed)
         || !ngx_http_agentstream_opencode_session_id(id)
         || ngx_http_agentstream_translate_session_find(tr, id) != NULL)
     {

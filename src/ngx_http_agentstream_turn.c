@@ -330,6 +330,8 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
     }
 
     if (turn && rc == NGX_OK) {
+        turn->unsure = (node->session->unsure != 0);
+
         node->seen_at = ngx_current_msec;
         node->packets = turn->conf->packets;
         node->tool_kinds = turn->conf->tool_kinds;
@@ -435,7 +437,9 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 
     (void) ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
 
-    if (nwaiting == 0 && now - turn->heard_at >= conf->idle_timeout) {
+    if (nwaiting == 0 && !turn->waiting
+        && now - turn->heard_at >= conf->idle_timeout)
+    {
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
                                 "Nothing was heard of the turn for "
                                 "agentstream_idle_timeout");
@@ -458,6 +462,12 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
     {
         turn->poll_at = 0;
         ngx_http_agentstream_turn_resolve(turn);
+    }
+
+    if (turn->waiting && turn->poll_at
+        && (ngx_msec_int_t) (now - turn->poll_at) >= 0)
+    {
+        ngx_http_agentstream_turn_probe(turn);
     }
 
     if (turn->check_at && (ngx_msec_int_t) (now - turn->check_at) >= 0) {
@@ -533,7 +543,8 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     due[8] = ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
 
     due[0] = turn->started_at + conf->turn_timeout;
-    due[1] = nwaiting ? 0 : turn->heard_at + conf->idle_timeout;
+    due[1] = (nwaiting || turn->waiting)
+             ? 0 : turn->heard_at + conf->idle_timeout;
     due[2] = conf->heartbeat ? at + conf->heartbeat : 0;
     due[3] = turn->settle_at;
     due[4] = turn->flush_at;
@@ -549,7 +560,8 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     }
 
     if (turn->phase > ngx_http_agentstream_turn_resolving
-        && turn->phase < ngx_http_agentstream_turn_running)
+        && turn->phase < ngx_http_agentstream_turn_running
+        && !turn->waiting)
     {
         due[5] = 0;
     }

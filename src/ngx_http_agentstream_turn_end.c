@@ -97,6 +97,24 @@ ngx_http_agentstream_turn_aborted(ngx_http_agentstream_turn_t *turn)
 
 
 void
+ngx_http_agentstream_turn_over(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_translate_state_t  *state;
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (state->passed && state->steps == 0 && !turn->node->interrupted) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_CONFLICT,
+                                       "Another prompt in this session was "
+                                       "answered instead", NULL);
+        return;
+    }
+
+    ngx_http_agentstream_turn_finish(turn);
+}
+
+
+void
 ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
 {
     ngx_int_t  rc;
@@ -205,6 +223,7 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
                        sizeof(turn->node->stop_reason) - 1));
 
     ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
+    turn->node->session->unsure = (turn->unsure || state->passed);
     ngx_http_agentstream_journal_pack_locked(zone, turn->node);
     ngx_http_agentstream_zone_finish_locked(zone, turn->node);
 

@@ -50,6 +50,11 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
 
     ngx_int_t  rc;
 
+    if (turn->waiting && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_IDLE) {
+        ngx_http_agentstream_turn_probe(turn);
+        return;
+    }
+
     if (turn->phase < ngx_http_agentstream_turn_prompting
         || turn->phase == ngx_http_agentstream_turn_finished)
     {
@@ -208,7 +213,7 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
     turn->broken = 1;
 
     if (turn->phase == ngx_http_agentstream_turn_subscribing
-        && !turn->adopted)
+        && !turn->adopted && !turn->waiting)
     {
         ngx_http_agentstream_turn_unreachable(turn, status);
         return;
@@ -233,6 +238,7 @@ void
 ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
 {
     ngx_msec_t                               next;
+    ngx_uint_t                               over;
     ngx_http_agentstream_translate_state_t  *state;
 
     state = ngx_http_agentstream_translate_state(turn->translate);
@@ -285,20 +291,28 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
     /* contract 4.6: idle ends the turn only after its own activity; and the
        answer to the prompt is near, its connection can be kept */
 
-    if (state->idle && turn->call == NULL
+    over = (state->idle || state->passed);
+
+    if (over && turn->call == NULL
         && ngx_http_agentstream_translate_settled(turn->translate))
     {
-        ngx_http_agentstream_turn_finish(turn);
+        ngx_http_agentstream_turn_over(turn);
         return;
     }
 
-    if (state->idle || (state->error && !state->busy)) {
+    if (state->doubt) {
+        /* as if an event had been lost */
+        state->doubt = 0;
+        ngx_http_agentstream_turn_skipped(turn);
+    }
+
+    if (over || (state->error && !state->busy)) {
 
         if (!turn->settling) {
             turn->settling = 1;
             turn->settle_at = ngx_current_msec
-                              + (state->idle ? NGX_HTTP_AGENTSTREAM_TURN_GRACE
-                                             : NGX_HTTP_AGENTSTREAM_TURN_ERROR);
+                              + (over ? NGX_HTTP_AGENTSTREAM_TURN_GRACE
+                                      : NGX_HTTP_AGENTSTREAM_TURN_ERROR);
         }
 
     } else {
@@ -370,7 +384,7 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
 
     state = ngx_http_agentstream_translate_state(turn->translate);
 
-    if (busy) {
+    if (busy && !state->passed) {
         turn->tries = 0;
         turn->settling = 0;
         turn->settle_at = 0;
@@ -412,8 +426,8 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
-    if (state->error || (state->user_seen && state->steps)) {
-        ngx_http_agentstream_turn_finish(turn);
+    if (state->error || state->passed || (state->user_seen && state->steps)) {
+        ngx_http_agentstream_turn_over(turn);
         return;
     }
 

@@ -58,6 +58,11 @@ typedef struct {
                                                           for */
     unsigned                             missed:1;     /* more of them */
     unsigned                             adopted:1;    /* from a dead worker */
+    unsigned                             unsure:1;     /* OpenCode may be at
+                                                          work on another
+                                                          prompt */
+    unsigned                             waiting:1;    /* ... and is: until it
+                                                          is done */
     unsigned                             announce:1;   /* it began */
     unsigned                             settling:1;   /* idle was said */
     unsigned                             interrupting:1;
@@ -149,6 +154,13 @@ typedef struct ngx_http_agentstream_turns_s {
 
 void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ready(void *data);
+
+/* send the prompt, if the session is known to be free */
+void ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn);
+/* ask whether OpenCode is at work on a prompt that was not sent from here */
+void ngx_http_agentstream_turn_probe(ngx_http_agentstream_turn_t *turn);
+/* the turn is over; it may have come to nothing */
+void ngx_http_agentstream_turn_over(ngx_http_agentstream_turn_t *turn);
 
 /* OpenCode has the prompt: it was answered, or something else tells */
 void ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,

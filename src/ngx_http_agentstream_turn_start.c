@@ -30,8 +30,6 @@ static void ngx_http_agentstream_turn_resolve_done(void *data,
 static void ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_share(
     ngx_http_agentstream_turn_t *turn);
-static void ngx_http_agentstream_turn_prompt(
-    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_check_done(void *data,
@@ -200,13 +198,18 @@ ngx_http_agentstream_turn_ready(void *data)
 }
 
 
-static void
+void
 ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_call_t  *call;
 
     if (turn->node->interrupted) {
         ngx_http_agentstream_turn_interrupt_check(turn, 0);
+        return;
+    }
+
+    if (turn->unsure) {
+        ngx_http_agentstream_turn_probe(turn);
         return;
     }
 

@@ -220,6 +220,7 @@ ngx_http_agentstream_zone_open_session_locked(
     session->sn.str.len = key->len;
     session->sn.node.key = ngx_murmur_hash2(key->data, key->len);
     session->running = NULL;
+    session->unsure = 1;
     ngx_queue_init(&session->turns);
     ngx_queue_init(&session->tickets);
 
@@ -234,32 +235,39 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, uint64_t number)
 {
     ngx_queue_t                     *q;
-    ngx_http_agentstream_node_t     *node;
+    ngx_http_agentstream_node_t     *node, *found;
     ngx_http_agentstream_session_t  *session;
 
     session = ngx_http_agentstream_zone_session_locked(zone, key);
 
-    if (session == NULL || ngx_queue_empty(&session->turns)) {
+    if (session == NULL) {
         return NULL;
     }
 
-    if (number == NGX_HTTP_AGENTSTREAM_NEWEST) {
-        q = ngx_queue_last(&session->turns);
-        return ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
-    }
+    found = NULL;
 
-    for (q = ngx_queue_head(&session->turns);
+    for (q = ngx_queue_last(&session->turns);
          q != ngx_queue_sentinel(&session->turns);
-         q = ngx_queue_next(q))
+         q = ngx_queue_prev(q))
     {
         node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
 
-        if (node->number > number) {
+        if (node->refused) {
+            continue;
+        }
+
+        if (number == NGX_HTTP_AGENTSTREAM_NEWEST) {
             return node;
         }
+
+        if (node->number <= number) {
+            break;
+        }
+
+        found = node;
     }
 
-    return NULL;
+    return found;
 }
 
 

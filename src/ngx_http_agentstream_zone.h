@@ -109,6 +109,10 @@ typedef struct {
                                       NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
 
     u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    uint32_t                             refused;  /* its prompt was not sent,
+                                                      for another one is being
+                                                      answered: nobody finds it
+                                                      but who has its id */
     uint32_t                             packets;  /* settings of the location
                                                       that started it, also */
     uint32_t                             tool_kinds;   /* for a successor */
@@ -139,6 +143,9 @@ struct ngx_http_agentstream_session_s {
     ngx_queue_t                          turns;
     ngx_queue_t                          tickets;  /* of senders that wait */
     ngx_http_agentstream_node_t         *running;
+    ngx_uint_t                           unsure;   /* OpenCode may be at work
+                                                      on a prompt that was not
+                                                      sent from here */
     u_char                               key[1];   /* server, route and id */
 };
 

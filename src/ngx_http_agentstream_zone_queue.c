@@ -42,7 +42,8 @@ ngx_http_agentstream_zone_started_locked(
     {
         node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
 
-        if (node->request_id_len == request_id->len
+        if (!node->refused
+            && node->request_id_len == request_id->len
             && ngx_memcmp(node->request_id, request_id->data, request_id->len)
                == 0)
         {

@@ -59,11 +59,14 @@ is(packet_json($packets[-1])->{stopReason}, 'end_turn', 'stop reason');
 # what OpenCode saw of it
 
 my @log = @{ $t->control('log') };
-my ($look, $events, $prompt) = @log;
+my ($look, $events, $status, $prompt) = @log;
 
 is("$look->{method} $look->{url}", "GET /session/$session", 'looked up');
 is("$events->{method} $events->{url}",
    'GET /event?directory=%2Fworkspace%2Fdemo', 'then subscribed');
+is("$status->{method} $status->{url}",
+   'GET /session/status?directory=%2Fworkspace%2Fdemo',
+   'then asked for, as a session that the zone does not know');
 like("$prompt->{method} $prompt->{url}",
    qr{^POST /session/$session/prompt_async\?directory=%2Fworkspace%2Fdemo$},
    'then prompted');

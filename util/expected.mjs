@@ -64,9 +64,12 @@ function turns(cap, session) {
     const events = cap.streams.find(s => s.some(e => info(e)?.id === id))
     const start = events.findIndex(e => info(e)?.id === id)
     if (found.some(t => t.events.includes(events[start]))) continue                     // busy-prompt: inside a running turn
-    const end = events.findIndex((e, i) => i > start && isIdle(e, session.id) && settled(events.slice(start, i), session.id))
+    const others = users.filter((m, i) => i > at && prompts.some(t => m.parts.some(p => p.type === 'text' && p.text === t.prompt))
+      && m.parts.every(p => p.text !== prompt)).map(m => m.info.id)
+    const end = events.findIndex((e, i) => i > start && (others.includes(info(e)?.parentID)
+      || (isIdle(e, session.id) && settled(events.slice(start, i), session.id))))
     if (end < 0) throw Error(`${cap.name}: turn ${id} has no end`)
-    found.push({ id, events: events.slice(start, end + 1) })
+    found.push({ id, events: events.slice(start, end + (isIdle(events[end], session.id) ? 1 : 0)) })
   }
   return found
 }
@@ -319,11 +322,16 @@ function verify(cap, lines) {
   }
   const all = lines.map(l => l.packet)
   const last = new Map()
+  const started = new Set(all.filter(p => p.type === 'turn_started').map(p => p.turnId))
+  const foreign = new Set(cap.sessions.flatMap(s => cap.stored[s.id]                     // prompts that are nobody's turn (23)
+    .filter(m => m.info.role === 'user' && !started.has(m.info.id) && s.turns.filter(t => m.parts.some(p => p.text === t.prompt)).length
+      && !all.some(p => p.type === 'compaction')).map(m => m.info.id)))
   for (const list of Object.values(cap.stored)) {
     for (const m of list) {
       for (const [type, chunk] of [['text', 'agent_message_chunk'], ['reasoning', 'agent_thought_chunk']]) {
         const sent = all.filter(p => p.type === chunk && p.messageId === m.info.id).map(p => p.content.text).join('')
-        const want = m.info.role === 'assistant' && !m.info.summary ? stored(m, type) : ''
+        const ours = m.info.role === 'assistant' && !m.info.summary && !foreign.has(m.info.parentID)
+        const want = ours ? stored(m, type) : ''
         says(sent === want, `message ${m.info.id}: ${type} differs from the stored one`)
       }
       for (const p of m.parts.filter(p => p.type === 'tool')) last.set(p.callID, p)

@@ -144,7 +144,7 @@ replay_event(void *ctx, ngx_str_t *data)
 
     state = ngx_http_agentstream_translate_state(r->f.tr);
 
-    if (state->idle && !r->gap
+    if ((state->idle || state->passed) && !r->gap
         && ngx_http_agentstream_translate_settled(r->f.tr))
     {
         r->ended = 1;

@@ -58,24 +58,89 @@ test_turns(void)
     tap_is(state()->steps, 1, "one step is ours");
 
     user("msg_c", 1002);
+    part("prt_c", "msg_c", "'type':'compaction'");
     assistant("msg_b", "msg_c", 1003, ",'completed':9},'summary':true,"
               "'tokens':{'input':1}");
     text("prt_2", "msg_b", "the sum", 1);
     event(ROOT, "session.compacted", "'x':1");
+    user("msg_e", 1004);
+    part("prt_e", "msg_e", "'type':'text','text':'Continue','synthetic':true");
     assistant("msg_d", "msg_e", 1004, "");
     text("prt_3", "msg_d", "goes on", 1);
     assistant("msg_f", "msg_c", 0, "");
     text("prt_4", "msg_f", "and on", 1);
-    assistant("msg_g", "msg_e", 0, "");
+    assistant("msg_g", "msg_h", 0, "");
     text("prt_5", "msg_g", "whose?", 1);
     expect("agent_message msg_a 'new'\ncompaction 'the sum'\n"
            "agent_message msg_d 'goes on'\nagent_message msg_f 'and on'",
-           "only this turn's, by parent or by time");
+           "only this turn's, by parent");
 
     event(ROOT, "session.deleted", "'x':1");
     tap_ok(state()->deleted, "deleted");
 
     finish("end end_turn", "end");
+}
+
+
+static void
+test_foreign(void)
+{
+    begin();
+    assistant("msg_a", TURN, 1001, "");
+    text("prt_1", "msg_a", "ours", 1);
+    user("msg_v", 1002);
+    part("prt_v", "msg_v", "'type':'text','text':'Theirs.'");
+    tap_ok(!state()->passed, "a prompt of somebody else is no answer yet");
+    text("prt_2", "msg_a", " still", 1);
+    assistant("msg_a", TURN, 1001, ",'completed':9},'finish':'tool-calls'");
+    tap_ok(!ngx_http_agentstream_translate_settled(f.tr), "ours goes on");
+    assistant("msg_b", "msg_v", 1003, ",'completed':9},'finish':'stop',"
+              "'tokens':{'input':7}");
+    tap_ok(state()->passed, "until theirs is answered");
+    tap_ok(ngx_http_agentstream_translate_settled(f.tr), "then it is over");
+    text("prt_3", "msg_b", "theirs", 1);
+    event(ROOT, "session.error", "'error':{'name':'X'}");
+    event(ROOT, "session.status", "'status':{'type':'retry','attempt':1}");
+    event(ROOT, "todo.updated", "'todos':[]");
+    event(ROOT, "question.asked", "'id':'que_1','questions':[]");
+    event(CHILD, "session.created", "'info':{'parentID':'" ROOT "'}");
+    finish("agent_message msg_a 'ours'\nagent_message msg_a ' still'\n"
+           "end end_turn", "and nothing of theirs is told");
+
+    /* events were lost: the list of all messages decides */
+
+    begin_bare();
+    user(TURN, 1000);
+    assistant("msg_b", "msg_v", 1003, "");
+    delta("prt_3", "msg_b", "theirs");
+    tap_ok(state()->doubt && !state()->passed, "whose answer is not known");
+    rest(ROOT, "[{'info':{'id':'" TURN "','role':'user','time':{'created':1000"
+         "}},'parts':[]},"
+         "{'info':{'id':'msg_v','role':'user','time':{'created':1002}},"
+         "'parts':[{'id':'prt_v','messageID':'msg_v','type':'text',"
+         "'text':'Theirs.'}]},"
+         "{'info':{'id':'msg_b','role':'assistant','parentID':'msg_v','time':"
+         "{'created':1003}},'parts':[{'id':'prt_3','messageID':'msg_b','type':"
+         "'text','text':'theirs'}]}]");
+    tap_ok(state()->passed && state()->steps == 0, "it was theirs alone");
+    finish("end end_turn", "nothing of it is told");
+
+    /* a compaction repeats the prompt that was too long, once */
+
+    begin();
+    user("msg_c", 1002);
+    part("prt_c", "msg_c", "'type':'compaction','overflow':true");
+    user("msg_r", 1003);
+    part("prt_r", "msg_r", "'type':'text','text':'Ours.'");
+    part("prt_s", "msg_r", "'type':'file','url':'data:,x'");
+    assistant("msg_a", "msg_r", 1004, ",'completed':9},'finish':'stop'");
+    text("prt_1", "msg_a", "answer", 1);
+    tap_ok(!state()->passed && !state()->doubt, "repeated, it is ours");
+    user("msg_v", 1005);
+    part("prt_v", "msg_v", "'type':'text','text':'Theirs.'");
+    assistant("msg_b", "msg_v", 1006, "");
+    tap_ok(state()->passed, "the next one is not");
+    finish("agent_message msg_a 'answer'\nend end_turn", "ours alone");
 }
 
 
@@ -329,6 +394,7 @@ int
 main(void)
 {
     test_turns();
+    test_foreign();
     test_ends();
     test_core();
     test_history();
