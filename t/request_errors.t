@@ -110,7 +110,8 @@ run_tests();
 my @upstream = map { $_->{url} =~ m{ses_(\w+)} ? $1 : $_->{url} }
                @{ $t->control('log') };
 my @refused = grep { !/^(unknown|slow|html|text|list|noid|cut|drop|noise|fails
-                         |p400|p500|pdrop)\w*$|^\/event/x } @upstream;
+                         |p400|p500|pdrop)\w*$|^\/event|^\/session\/status/x }
+              @upstream;
 
 is("@refused", '', 'nothing that is refused reaches OpenCode');
 

@@ -137,23 +137,34 @@ sub joined_text {
 }
 
 
-# the same from OpenCode's stored messages of the turn
+# the same from OpenCode's stored messages of the turn, up to the answer to
+# somebody else's prompt; a compaction repeats ours
 
 sub stored_text {
     my ($messages, $turn, $type) = @_;
-    my $mine = 0;
+    my ($mine, $repeats, %foreign) = (0, 0);
     my @texts;
 
     for my $message (@$messages) {
         my $info = $message->{info};
+        my @parts = @{ $message->{parts} };
+
+        if ($mine && $info->{role} eq 'user') {
+            $foreign{ $info->{id} } = 1
+                if !$repeats && grep { $_->{type} ne 'compaction'
+                                       && !$_->{synthetic} && !$_->{ignored} }
+                                @parts;
+            $repeats = grep { $_->{overflow} } @parts;
+        }
 
         $mine ||= $info->{id} eq $turn;
-        next unless $mine && $info->{role} eq 'assistant' && !$info->{summary};
+        next unless $mine && $info->{role} eq 'assistant' && !$info->{summary}
+                    && !$foreign{ $info->{parentID} // '' };
 
         push @texts, map { $_->{text} }
             grep { $_->{type} eq ($type // 'text')
                    && !$_->{synthetic} && !$_->{ignored} }
-            @{ $message->{parts} };
+            @parts;
     }
 
     return join '', @texts;
