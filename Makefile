@@ -5,8 +5,12 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
-.NOTPARALLEL:
 .SUFFIXES:
+
+# What users ask for is done in order; PARALLEL is set where we build many files.
+ifndef PARALLEL
+.NOTPARALLEL:
+endif
 
 MODULE := ngx_http_agentstream_module
 
@@ -43,12 +47,7 @@ LD_OPT ?= -Wl,-z,relro -Wl,-z,now -Wl,-Bsymbolic -fPIC
 
 SANITIZE := -fsanitize=address,undefined -fno-omit-frame-pointer \
 	-fno-sanitize-recover=undefined
-ASAN_CC_OPT := -g -O1 -Werror -fPIC $(SANITIZE)
-ASAN_LD_OPT := -fPIC $(SANITIZE)
 
-comma := ,
-
-SOURCES := $(wildcard $(MODULE).c src/*.c)
 HEADERS := $(wildcard src/*.h)
 
 # The parts that know nothing of nginx's I/O: tested as ordinary programs.
@@ -56,11 +55,14 @@ PURE := $(sort $(wildcard $(foreach part,json sse opencode acp body translate,\
 	src/ngx_http_agentstream_$(part).c \
 	src/ngx_http_agentstream_$(part)_*.c)))
 
+# For the tests, and for util/nginx, which builds.
 export AGENTSTREAM_BUILD = $(abspath $(BUILD))
-export AGENTSTREAM_MODULE = $(abspath $(BUILD))/$(MODULE).so
+export AGENTSTREAM_MODULE = $(AGENTSTREAM_BUILD)/$(MODULE).so
 export AGENTSTREAM_NGINX = $(NGINX)
-export AGENTSTREAM_OPENCODE = $(abspath $(BUILD))/opencode/opencode
+export AGENTSTREAM_OPENCODE = $(AGENTSTREAM_BUILD)/opencode/opencode
 export TEST_NGINX_BINARY = $(AGENTSTREAM_NGINX)
+export AGENTSTREAM_STOCK = $(NGINX)
+export CC CC_OPT LD_OPT NGINX_SRC NGINX_CONFIGURE JOBS V
 
 
 .PHONY: help
@@ -80,152 +82,12 @@ help: ## list the targets
 # Build
 
 .PHONY: build
-build: $(BUILD)/$(MODULE).so ## build the module for nginx (the default)
+build: ## build the module for nginx (the default)
+	@util/nginx module
 
-# configure(directory, cc options, ld options): nginx's tree is not ours to
-# write to, so it is configured in a directory of links to it.
-define configure
-	@[ -e "$(abspath $(NGINX_SRC))/src/core/nginx.h" ] || { \
-	    echo 'nginx: no source tree in "$(NGINX_SRC)"' >&2; \
-	    echo 'try "make deps", or "make NGINX_SRC=<tree>"' >&2; exit 1; }
-	@echo "configuring for nginx" \
-	    "$$(sed -n 's/.*NGINX_VERSION  *"\(.*\)"/\1/p' \
-	        '$(abspath $(NGINX_SRC))/src/core/nginx.h')"
-	@rm -rf $(1) && mkdir -p $(1)
-	@ln -s $(abspath $(NGINX_SRC))/* $(1)/ && rm -f $(1)/Makefile $(1)/objs
-	@cd $(1) && \
-	if [ -e conf_flags ]; then . ./conf_flags; \
-	else NGX_CONF_FLAGS=($(NGINX_CONFIGURE)); fi && \
-	configure=./configure && \
-	if [ ! -e $$configure ]; then configure=auto/configure; fi && \
-	$$configure "$${NGX_CONF_FLAGS[@]}" --with-cc="$(CC)" \
-	    --with-cc-opt="$(2)" --with-ld-opt="$(3)" \
-	    --add-dynamic-module="$(CURDIR)" >configure.log 2>&1 \
-	    || { tail -n 20 configure.log >&2; exit 1; }
-	@cp $(1).settings $(1)/.configured
-endef
-
-# modules(directory): a symbol of ours that nobody defines would only show
-# when nginx loads the module.
-define modules
-	@$(MAKE) $(if $(V),,-s) --no-print-directory -C $(1) -j$(JOBS) \
-	    -f objs/Makefile modules
-	@if nm -D --undefined-only $(1)/objs/$(MODULE).so | grep agentstream; \
-	    then echo 'undefined symbols in the module' >&2; exit 1; fi
-	@cp $(1)/objs/$(MODULE).so $@.new && mv $@.new $@
-	@echo "built $@"
-endef
-
-# settings(options): rewritten only when something in it changes.
-define settings
-	@mkdir -p $(@D)
-	@{ echo '$(abspath $(NGINX_SRC)) $(NGINX_CONFIGURE) $(CC)' \
-	        '$(1) $(SOURCES) $(HEADERS)'; cksum config; \
-	   cat '$(abspath $(NGINX_SRC))/src/core/nginx.h' 2>/dev/null; \
-	} >$@.new || true
-	@if cmp -s $@.new $@; then rm -f $@.new; else mv $@.new $@; fi
-endef
-
-.PHONY: FORCE
-FORCE:
-
-$(BUILD)/nginx.settings: FORCE
-	$(call settings,$(CC_OPT) $(LD_OPT))
-
-$(BUILD)/nginx/.configured: $(BUILD)/nginx.settings
-	$(call configure,$(BUILD)/nginx,$(CC_OPT),$(LD_OPT))
-
-$(BUILD)/$(MODULE).so: $(BUILD)/nginx/.configured $(SOURCES) $(HEADERS)
-	$(call modules,$(BUILD)/nginx)
-
-$(BUILD)/asan/nginx.settings: FORCE
-	$(call settings,$(ASAN_CC_OPT) $(ASAN_LD_OPT))
-
-$(BUILD)/asan/nginx/.configured: $(BUILD)/asan/nginx.settings
-	$(call configure,$(BUILD)/asan/nginx,$(ASAN_CC_OPT),$(ASAN_LD_OPT))
-
-$(BUILD)/asan/$(MODULE).so: $(BUILD)/asan/nginx/.configured \
-    $(SOURCES) $(HEADERS)
-	$(call modules,$(BUILD)/asan/nginx)
-
-
-# A whole nginx with the module in it, where every allocation from a pool is
-# a malloc() of its own: what reaches beyond one, or uses it after it was
-# given back, is seen, and each of them can be made to fail.
-
-WHOLE_CC_OPT := -g -O1 -fno-omit-frame-pointer -DNGX_DEBUG_PALLOC=1
-ALLOC_CC_OPT := $(WHOLE_CC_OPT) -fsanitize=address
-INJECT := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc \
-	posix_memalign socketpair ngx_get_connection ngx_slab_alloc_locked \
-	ngx_slab_free_locked ngx_shmtx_unlock \
-	ngx_http_agentstream_output_alloc)
-
-# whole(directory, cc options)
-define whole
-	@[ -e "$(NGINX_CORE)/src/core/ngx_string.c" ] || { \
-	    echo 'no source of nginx: try "make deps-test"' >&2; exit 1; }
-	@echo "configuring a whole nginx in $(1)"
-	@rm -rf $(1) && mkdir -p $(1)
-	@ln -s $(NGINX_CORE)/* $(1)/ && rm -f $(1)/Makefile $(1)/objs
-	@cd $(1) && configure=./configure && \
-	if [ ! -e $$configure ]; then configure=auto/configure; fi && \
-	$$configure $(NGINX_CONFIGURE) --with-cc="$(CC)" \
-	    --with-cc-opt="$(2)" --add-module="$(CURDIR)" >configure.log 2>&1 \
-	    || { tail -n 20 configure.log >&2; exit 1; }
-	@cp $(1).settings $(1)/.configured
-endef
-
-$(BUILD)/alloc/nginx.settings: FORCE
-	$(call settings,$(ALLOC_CC_OPT))
-
-$(BUILD)/alloc/nginx/.configured: $(BUILD)/alloc/nginx.settings
-	$(call whole,$(BUILD)/alloc/nginx,$(ALLOC_CC_OPT))
-
-# the undefined behaviour of nginx itself is not ours to mend
-$(BUILD)/alloc/nginx/objs/nginx: $(BUILD)/alloc/nginx/.configured \
-    t/alloc/inject.c $(SOURCES) $(HEADERS)
-	@$(CC) -g -O1 -Wall -Werror -isystem $(@D) $(foreach dir,core event \
-	    os/unix,-isystem $(<D)/src/$(dir)) -c -o $(<D)/inject.o \
-	    t/alloc/inject.c
-	@printf '%s\n' 'objs/addon/%.o: CFLAGS += $(SANITIZE)' >$(<D)/module.mk
-	@rm -f $@
-	@$(MAKE) $(if $(V),,-s) --no-print-directory -C $(<D) -j$(JOBS) \
-	    -f objs/Makefile -f module.mk objs/nginx \
-	    LINK='$(CC) $(SANITIZE) -no-pie inject.o $(INJECT)'
-	@echo "built $@"
-
-$(BUILD)/memcheck/nginx.settings: FORCE
-	$(call settings,$(WHOLE_CC_OPT))
-
-$(BUILD)/memcheck/nginx/.configured: $(BUILD)/memcheck/nginx.settings
-	$(call whole,$(BUILD)/memcheck/nginx,$(WHOLE_CC_OPT))
-
-$(BUILD)/memcheck/nginx/objs/nginx: $(BUILD)/memcheck/nginx/.configured \
-    $(SOURCES) $(HEADERS)
-	@$(MAKE) $(if $(V),,-s) --no-print-directory -C $(<D) -j$(JOBS) \
-	    -f objs/Makefile objs/nginx
-	@touch $@
-	@echo "built $@"
-
-# wrapper(nginx, suppressions of leaks, libraries): with the options of the
-# sanitizers
-define wrapper
-	@{ echo '#!/bin/sh'; \
-	   echo "LD_PRELOAD='$(3)'"; \
-	   echo 'log=$${AGENTSTREAM_ASAN:-$(abspath $(@D))/log}/report'; \
-	   echo 'ASAN_OPTIONS=log_path=$$log:detect_leaks=1'; \
-	   echo 'ASAN_OPTIONS=$$ASAN_OPTIONS:fast_unwind_on_malloc=0'; \
-	   echo 'UBSAN_OPTIONS=log_path=$$log:print_stacktrace=1'; \
-	   echo 'LSAN_OPTIONS=suppressions=$(abspath $(@D))/lsan.supp'; \
-	   echo 'LSAN_OPTIONS=$$LSAN_OPTIONS:print_suppressions=0'; \
-	   echo 'export LD_PRELOAD ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS'; \
-	   echo 'exec $(1) "$$@"'; } >$@
-	@echo '$(2)' >$(@D)/lsan.supp
-	@chmod +x $@
-endef
-
-$(BUILD)/alloc/nginx-alloc: $(BUILD)/alloc/nginx/objs/nginx Makefile
-	$(call wrapper,$(abspath $<))
+.PHONY: asan alloc memcheck
+asan alloc memcheck: build
+	@util/nginx $@
 
 
 # Install
@@ -266,14 +128,21 @@ console: ## build the console page and the client
 
 .PHONY: test
 test: FUZZ_SECONDS := 5
-test: deps-test build console check fuzz $(BUILD)/unit/.built ## run all the tests
+test: deps-test build console check fuzz units ## run all the tests
 	@$(MAKE) --no-print-directory $(BUILD)/bench/budget \
 	    $(if $(filter t/alloc_%,$(TESTS)),alloc)
 	@prove -j$(JOBS) -I t/lib $(TESTS) $(UNITS)
 
-# The stock nginx knows nothing of the sanitizers, so their runtime must be
-# loaded before it; nginx alone, not Perl or OpenCode.  A worker leaves its
-# arrays of connections and events to exit(), all from plain ngx_alloc().
+# What most changes break, in little more than a minute; longest first.
+QUICK ?= $(wildcard t/resume_reload.t t/busy_queue.t \
+	t/busy_disconnect.t t/resume_events.t t/turn_stream.t t/turn_replay.t \
+	t/turn_faults.t t/turn_restart.t t/busy_reject.t \
+	t/busy_idempotent.t t/resume_cut.t t/resume_readers.t)
+
+.PHONY: quick
+quick: build check units ## run the checkers, the unit tests and the core of the others
+	@prove -j4 -I t/lib $(QUICK) $(UNITS)
+
 .PHONY: test-asan
 test-asan: export AGENTSTREAM_MODULE = $(abspath $(BUILD))/asan/$(MODULE).so
 test-asan: export AGENTSTREAM_NGINX = $(abspath $(BUILD))/asan/nginx-asan
@@ -287,23 +156,12 @@ test-asan: deps-test build console asan alloc $(BUILD)/bench/budget ## run the t
 	if [ $$rc = 0 ]; then echo 'no sanitizer reports'; fi; \
 	exit $$rc
 
-.PHONY: asan
-asan: $(BUILD)/asan/$(MODULE).so $(BUILD)/asan/nginx-asan
-
-$(BUILD)/asan/nginx-asan: Makefile | $(BUILD)/asan/nginx.settings
-	$(call wrapper,$(NGINX),leak:^ngx_alloc$$,$(shell \
-	    $(CC) -print-file-name=libasan.so) $(shell \
-	    $(CC) -print-file-name=libubsan.so))
-
 # Not by prove: what it shows of a long test comes late.
 .PHONY: test-alloc
 test-alloc: export AGENTSTREAM_SCENARIOS ?= all
 test-alloc: export AGENTSTREAM_PARTS ?= 8
 test-alloc: deps-test alloc ## run turns with each allocation failing once
 	@perl -I t/lib t/alloc_failures.t
-
-.PHONY: alloc
-alloc: $(BUILD)/alloc/nginx-alloc
 
 # The core paths; those that measure time are not for valgrind.
 MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/hub_stream.t \
@@ -318,18 +176,6 @@ test-memcheck: export AGENTSTREAM_ASAN = $(abspath $(BUILD))/memcheck/log
 test-memcheck: export AGENTSTREAM_SCALE ?= 10
 test-memcheck: deps-test memcheck ## run the core tests under valgrind
 	@prove -j$(JOBS) -I t/lib $(MEMCHECK)
-
-.PHONY: memcheck
-memcheck: $(BUILD)/memcheck/nginx-memcheck
-
-$(BUILD)/memcheck/nginx-memcheck: $(BUILD)/memcheck/nginx/objs/nginx Makefile
-	@{ echo '#!/bin/sh'; \
-	   echo 'exec valgrind -q --tool=memcheck --leak-check=full' \
-	        '--show-leak-kinds=definite --errors-for-leak-kinds=definite' \
-	        '--num-callers=30 --suppressions=$(CURDIR)/t/memcheck.supp' \
-	        '--log-file="$$AGENTSTREAM_ASAN/report.%p"' \
-	        '$(abspath $<) "$$@"'; } >$@
-	@chmod +x $@
 
 # The two sides share FAULT_TURNS.  A failing turn says how to repeat it alone.
 FAULT_TURNS ?= 500
@@ -356,87 +202,65 @@ check: ## check style, layers and that directives are documented
 	    ./$$check || rc=1; done; exit $$rc
 
 
-# Unit tests and fuzzers: the pure parts with a few files of nginx's core.
+# Unit tests, fuzzers and the budget: programs of the pure parts and a few files
+# of nginx's core, whose undefined behaviour is not ours to mend.
+# program(directory, compiler, options, options for the core) makes the rules.
 
-NGINX_CORE = $(abspath $(firstword \
-	$(dir $(wildcard $(NGINX_SRC)/src/core/ngx_string.c)) \
-	$(BUILD)/nginx-src/src/core)/../..)
 INCLUDES := -I src -I t/unit $(foreach dir,objs src/core src/event \
 	src/event/modules src/event/quic src/os/unix src/http \
 	src/http/modules src/http/v2,-isystem $(BUILD)/nginx/$(dir))
 
-UNIT_SOURCES := $(filter-out t/unit/stubs.c,$(sort $(wildcard t/unit/*.c)))
-UNITS := $(UNIT_SOURCES:t/unit/%.c=$(BUILD)/unit/%)
-UNIT_CFLAGS := -g -O1 -Wall -Wextra -Wno-unused-parameter -Werror $(SANITIZE)
-
-FUZZ_SOURCES := $(sort $(wildcard t/fuzz/*.c))
-FUZZERS := $(FUZZ_SOURCES:t/fuzz/%.c=$(BUILD)/fuzz/%)
+WARN := -Wall -Wextra -Wno-unused-parameter -Werror
+UNITS := $(patsubst t/unit/%.c,$(BUILD)/unit/%,$(filter-out %/stubs.c,\
+	$(sort $(wildcard t/unit/*.c))))
+FUZZERS := $(patsubst t/fuzz/%.c,$(BUILD)/fuzz/%,$(sort \
+	$(wildcard t/fuzz/*.c)))
 FUZZ_CC ?= clang
 
-# core(archive, compiler, options)
-define core
-	@[ -e "$(NGINX_CORE)/src/core/ngx_string.c" ] || { \
-	    echo 'no source of nginx for the unit tests:' \
-	        'try "make deps-test"' >&2; exit 1; }
-	@rm -rf $(1) $(@D)/core && mkdir -p $(@D)/core
-	@for file in ngx_array ngx_buf ngx_crc32 ngx_hash ngx_list \
-	    ngx_murmurhash ngx_palloc ngx_parse ngx_queue ngx_rbtree \
-	    ngx_sha1 ngx_string ngx_times; do \
-	    $(2) $(3) $(INCLUDES) -c -o $(@D)/core/$$file.o \
-	        "$(NGINX_CORE)/src/core/$$file.c"; \
-	done; \
-	for file in ngx_alloc ngx_time; do \
-	    $(2) $(3) $(INCLUDES) -c -o $(@D)/core/$$file.o \
-	        "$(NGINX_CORE)/src/os/unix/$$file.c"; \
-	done
-	@$(2) $(3) $(INCLUDES) -c -o $(@D)/core/stubs.o t/unit/stubs.c
-	@ar crs $(1) $(@D)/core/*.o
+define program
+$(BUILD)/$(1)/libngxcore.a: $(BUILD)/nginx/.configured t/unit/stubs.c
+	@util/nginx core $$(@D) '$(2)' '$(4) -w'
+
+$(BUILD)/$(1)/pure/%.o: src/%.c $(HEADERS) $(BUILD)/nginx/.configured
+	@mkdir -p $$(@D)
+	@$(2) $(3) $(WARN) $(INCLUDES) -c -o $$@ $$<
+
+$(BUILD)/$(1)/libpure.a: $(patsubst src/%.c,$(BUILD)/$(1)/pure/%.o,$(PURE))
+	@rm -f $$@ && ar crs $$@ $$^
 endef
 
+$(eval $(call program,unit,$(CC),-g -O1 $(SANITIZE),-g -O1 -fsanitize=address))
+$(eval $(call program,fuzz,$(FUZZ_CC),-g -O1 -fsanitize=fuzzer-no-link \
+	$(SANITIZE),-g -O1 -fsanitize=address))
+$(eval $(call program,bench,$(CC),-g -O2,-g -O2))
+
+$(BUILD)/unit/%: t/unit/%.c $(wildcard t/unit/*.h) $(HEADERS) \
+    $(BUILD)/unit/libpure.a $(BUILD)/unit/libngxcore.a
+	@$(CC) -g -O1 $(SANITIZE) $(WARN) $(INCLUDES) -o $@ $< \
+	    $(filter %.a,$^) -lcjson
+
+$(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(HEADERS) \
+    $(BUILD)/fuzz/libpure.a $(BUILD)/fuzz/libngxcore.a
+	@$(FUZZ_CC) -g -O1 -Wall -fsanitize=fuzzer $(SANITIZE) $(INCLUDES) \
+	    -o $@ $< $(filter %.a,$^) -lcjson
+
+# Instructions are counted on what users get: no sanitizers.
+$(BUILD)/bench/budget: bench/budget.c $(HEADERS) $(BUILD)/bench/libpure.a \
+    $(BUILD)/bench/libngxcore.a
+	@$(CC) -g -O2 $(WARN) $(INCLUDES) -o $@ $< $(filter %.a,$^)
+
+.PHONY: units
+units: build
+	@$(MAKE) --no-print-directory -j$(JOBS) PARALLEL=1 $(UNITS)
+
 .PHONY: unit
-unit: $(BUILD)/unit/.built ## build and run the unit tests of the pure parts
-	@[ -z "$(UNITS)" ] || prove -j$(JOBS) $(UNITS)
-
-$(BUILD)/unit/.built: $(UNITS)
-	@mkdir -p $(@D) && touch $@
-
-$(BUILD)/unit/libngxcore.a: $(BUILD)/nginx/.configured t/unit/stubs.c
-	$(call core,$@,$(CC),-g -O1 -fsanitize=address)
-
-$(BUILD)/unit/%: t/unit/%.c $(wildcard t/unit/*.h) $(PURE) $(HEADERS) \
-    $(BUILD)/unit/libngxcore.a
-	@echo "building $@"
-	@$(CC) $(UNIT_CFLAGS) $(INCLUDES) -o $@ $< $(PURE) \
-	    $(BUILD)/unit/libngxcore.a -lcjson
+unit: units ## build and run the unit tests of the pure parts
+	@prove -j$(JOBS) $(UNITS)
 
 .PHONY: fuzz
-fuzz: $(FUZZERS) ## fuzz the pure parts, FUZZ_SECONDS each
-	@for fuzzer in $(FUZZERS); do \
-	    name=$${fuzzer##*/}; \
-	    mkdir -p $(BUILD)/fuzz/corpus/$$name; \
-	    args=$(BUILD)/fuzz/corpus/$$name; \
-	    if [ -d t/fuzz/corpus/$$name ]; then \
-	        args="$$args t/fuzz/corpus/$$name"; fi; \
-	    if [ -e t/fuzz/$$name.dict ]; then \
-	        args="-dict=t/fuzz/$$name.dict $$args"; fi; \
-	    if ! $$fuzzer -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
-	        -print_final_stats=1 -artifact_prefix=$$fuzzer- $$args \
-	        >$$fuzzer.log 2>&1; then \
-	        tail -n 60 $$fuzzer.log; exit 1; \
-	    fi; \
-	    echo "fuzz $$name: $$(sed -n \
-	        's/^stat::number_of_executed_units: *//p' $$fuzzer.log)" \
-	        "inputs in $(FUZZ_SECONDS) s, no finding"; \
-	done
-
-$(BUILD)/fuzz/libngxcore.a: $(BUILD)/nginx/.configured t/unit/stubs.c
-	$(call core,$@,$(FUZZ_CC),-g -O1 -fsanitize=address -w)
-
-$(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(PURE) \
-    $(HEADERS) $(BUILD)/fuzz/libngxcore.a
-	@echo "building $@"
-	@$(FUZZ_CC) -g -O1 -Wall -fsanitize=fuzzer $(SANITIZE) $(INCLUDES) \
-	    -o $@ $< $(PURE) $(BUILD)/fuzz/libngxcore.a -lcjson
+fuzz: build ## fuzz the pure parts, FUZZ_SECONDS each
+	@$(MAKE) --no-print-directory -j$(JOBS) PARALLEL=1 $(FUZZERS)
+	@util/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
 
 # Bench
@@ -448,15 +272,6 @@ bench: deps-bench build ## measure against other bridges, write docs/performance
 .PHONY: bench-quick
 bench-quick: deps-bench build ## the same in a minute, and print it
 	@bench/run.mjs --quick
-
-# Instructions are counted on what users get: no sanitizers.
-$(BUILD)/bench/libngxcore.a: $(BUILD)/nginx/.configured t/unit/stubs.c
-	$(call core,$@,$(CC),-g -O2)
-
-$(BUILD)/bench/budget: bench/budget.c $(PURE) $(HEADERS) \
-    $(BUILD)/bench/libngxcore.a
-	@$(CC) -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror $(INCLUDES) \
-	    -o $@ $< $(PURE) $(BUILD)/bench/libngxcore.a
 
 
 # The rest
