@@ -472,6 +472,24 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     ngx_http_core_loc_conf_t  *clcf;
 
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->noname && clcf->handler == NULL) {
+        /* "if" and "limit_except" are a part of the location around them */
+
+        conf->prefix = prev->prefix;
+        conf->name = prev->name;
+        conf->server = prev->server;
+        conf->status = prev->status;
+
+        if (conf->prefix.len) {
+            clcf->handler = ngx_http_agentstream_request_handler;
+
+        } else if (conf->status) {
+            clcf->handler = ngx_http_agentstream_status_handler;
+        }
+    }
+
     ngx_conf_merge_ptr_value(conf->route, prev->route, NULL);
     ngx_conf_merge_ptr_value(conf->directory, prev->directory, NULL);
     ngx_conf_merge_msec_value(conf->keepalive, prev->keepalive, 15000);
@@ -524,8 +542,6 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
          * bad request, so the limit is ours to check.  All locations of the
          * core module are merged by now.
          */
-
-        clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
         conf->body_size = clcf->client_max_body_size;
         clcf->client_max_body_size = 0;

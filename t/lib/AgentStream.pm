@@ -139,12 +139,12 @@ sub request {
 }
 
 
-# content: text, or a hash for the whole body
+# content: text, or a hash for the whole body; path: another one
 
 sub message_request {
     my ($self, $session, $content, %args) = @_;
 
-    return ('POST', "/sessions/$session/send-message", %args,
+    return ('POST', $args{path} // "/sessions/$session/send-message", %args,
             headers => { Accept => 'text/event-stream',
                          %{ $args{headers} // {} } },
             body => ref $content ? $content : { content => $content });
