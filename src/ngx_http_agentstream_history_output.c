@@ -309,9 +309,9 @@ ngx_http_agentstream_history_header(ngx_http_agentstream_history_t *h)
 
     r->headers_out.status = NGX_HTTP_OK;
 
-    ngx_str_set(&r->headers_out.content_type, "application/json");
-    r->headers_out.content_type_len = r->headers_out.content_type.len;
-    r->headers_out.content_type_lowcase = NULL;
+    if (ngx_http_agentstream_output_json_headers(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     rc = ngx_http_send_header(r);
 

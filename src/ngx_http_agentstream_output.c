@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <nginx.h>
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_zone.h"
 
@@ -439,14 +440,71 @@ ngx_http_agentstream_output_headers(ngx_http_request_t *r)
     r->gzip_ok = 0;
 #endif
 
-    if (ngx_http_agentstream_output_add_header(r, "Cache-Control", "no-cache")
-        != NGX_OK)
-    {
+    if (ngx_http_agentstream_output_no_cache(r) != NGX_OK) {
         return NGX_ERROR;
     }
 
     return ngx_http_agentstream_output_add_header(r, "X-Accel-Buffering",
                                                   "no");
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_json_headers(ngx_http_request_t *r)
+{
+    ngx_str_set(&r->headers_out.content_type, "application/json");
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+
+    return ngx_http_agentstream_output_no_cache(r);
+}
+
+
+/*
+ * "expires" in the configuration changes the headers that nginx holds to be
+ * the response's Cache-Control and Expires, or adds them where there are none.
+ * So it gets some that are not in the list of what is sent: no cache may keep
+ * what is true only now.
+ */
+
+ngx_int_t
+ngx_http_agentstream_output_no_cache(ngx_http_request_t *r)
+{
+    ngx_table_elt_t  *control, *expires;
+
+    control = ngx_pcalloc(r->pool, 2 * sizeof(ngx_table_elt_t));
+    if (control == NULL) {
+        return NGX_ERROR;
+    }
+
+    expires = control + 1;
+
+    /* others look at them, too: gzip_proxied, $sent_http_cache_control */
+
+    control->hash = 1;
+    ngx_str_set(&control->value, "no-cache");
+
+    expires->hash = 1;
+    ngx_str_set(&expires->value, "Thu, 01 Jan 1970 00:00:01 GMT");
+
+    r->headers_out.expires = expires;
+
+#if (nginx_version >= 1023000)
+    r->headers_out.cache_control = control;
+#else
+    if (ngx_array_init(&r->headers_out.cache_control, r->pool, 1,
+                       sizeof(ngx_table_elt_t *))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    *(ngx_table_elt_t **) r->headers_out.cache_control.elts = control;
+    r->headers_out.cache_control.nelts = 1;
+#endif
+
+    return ngx_http_agentstream_output_add_header(r, "Cache-Control",
+                                                  "no-cache");
 }
 
 

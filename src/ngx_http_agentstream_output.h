@@ -86,6 +86,10 @@ void ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
 
 /* what every event stream has, an error's too */
 ngx_int_t ngx_http_agentstream_output_headers(ngx_http_request_t *r);
+/* what every response with JSON has */
+ngx_int_t ngx_http_agentstream_output_json_headers(ngx_http_request_t *r);
+/* what both have, and one without a body */
+ngx_int_t ngx_http_agentstream_output_no_cache(ngx_http_request_t *r);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_ */

@@ -670,6 +670,10 @@ ngx_http_agentstream_request_nothing(ngx_http_agentstream_request_t *req)
 
     r = req->request;
 
+    if (ngx_http_agentstream_output_no_cache(r) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     r->headers_out.status = NGX_HTTP_NO_CONTENT;
     r->header_only = 1;
 
@@ -696,15 +700,11 @@ ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
     r->headers_out.status = status;
     r->headers_out.content_length_n = b->last - b->pos;
 
-    if (sse) {
-        if (ngx_http_agentstream_output_headers(r) != NGX_OK) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
+    rc = sse ? ngx_http_agentstream_output_headers(r)
+             : ngx_http_agentstream_output_json_headers(r);
 
-    } else {
-        ngx_str_set(&r->headers_out.content_type, "application/json");
-        r->headers_out.content_type_len = r->headers_out.content_type.len;
-        r->headers_out.content_type_lowcase = NULL;
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     rc = ngx_http_send_header(r);
