@@ -21,6 +21,7 @@
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_status.h"
 #include "ngx_http_agentstream_turn.h"
+#include "ngx_http_agentstream_variable.h"
 #include "ngx_http_agentstream_zone.h"
 
 
@@ -35,9 +36,6 @@ static char *ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd,
 static char *ngx_http_agentstream_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
-static ngx_int_t ngx_http_agentstream_add_variables(ngx_conf_t *cf);
-static ngx_int_t ngx_http_agentstream_route_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_agentstream_init(ngx_conf_t *cf);
 static void *ngx_http_agentstream_create_main_conf(ngx_conf_t *cf);
 static char *ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf);
@@ -252,7 +250,7 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
 
 
 static ngx_http_module_t  ngx_http_agentstream_module_ctx = {
-    ngx_http_agentstream_add_variables,    /* preconfiguration */
+    ngx_http_agentstream_variable_init,    /* preconfiguration */
     ngx_http_agentstream_init,             /* postconfiguration */
 
     ngx_http_agentstream_create_main_conf, /* create main configuration */
@@ -280,60 +278,6 @@ ngx_module_t  ngx_http_agentstream_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
-
-
-static ngx_http_variable_t  ngx_http_agentstream_vars[] = {
-
-    { ngx_string("agentstream_route"), NULL,
-      ngx_http_agentstream_route_variable, 0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
-
-      ngx_http_null_variable
-};
-
-
-static ngx_int_t
-ngx_http_agentstream_add_variables(ngx_conf_t *cf)
-{
-    ngx_http_variable_t  *var, *v;
-
-    for (v = ngx_http_agentstream_vars; v->name.len; v++) {
-        var = ngx_http_add_variable(cf, &v->name, v->flags);
-        if (var == NULL) {
-            return NGX_ERROR;
-        }
-
-        var->get_handler = v->get_handler;
-        var->data = v->data;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_route_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data)
-{
-    ngx_str_t                     route;
-    ngx_http_agentstream_call_t  *call;
-
-    call = ngx_http_agentstream_call_of(r);
-
-    if (call) {
-        route = call->route;
-
-    } else if (ngx_http_agentstream_request_route(r, &route) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    v->len = route.len;
-    v->data = route.data;
-    v->valid = 1;
-    v->no_cacheable = 0;
-    v->not_found = 0;
-
-    return NGX_OK;
-}
 
 
 static ngx_int_t

@@ -22,10 +22,6 @@
 #include "ngx_http_agentstream_turn.h"
 
 
-static ngx_int_t ngx_http_agentstream_request_split(
-    ngx_http_agentstream_request_t *req);
-static ngx_uint_t ngx_http_agentstream_request_plain(ngx_http_request_t *r,
-    u_char *p, u_char *last);
 static ngx_int_t ngx_http_agentstream_request_find(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_not_allowed(
@@ -131,11 +127,7 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
     /* NGX_DECLINED: nothing to object, anything else is the answer */
 
-    rc = ngx_http_agentstream_request_split(req);
-
-    if (rc == NGX_DECLINED) {
-        rc = ngx_http_agentstream_request_find(req);
-    }
+    rc = ngx_http_agentstream_request_find(req);
 
     if (rc == NGX_DECLINED) {
         rc = ngx_http_agentstream_request_check(req);
@@ -181,101 +173,33 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
 
 static ngx_int_t
-ngx_http_agentstream_request_split(ngx_http_agentstream_request_t *req)
-{
-    u_char              *p, *last, *end;
-    ngx_uint_t           n;
-    ngx_http_request_t  *r;
-
-    r = req->request;
-
-    p = r->uri.data + req->conf->name.len;
-    last = r->uri.data + r->uri.len;
-
-    if ((r->quoted_uri || r->complex_uri)
-        && !ngx_http_agentstream_request_plain(r, p, last))
-    {
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
-                                 "The path must not be encoded", NULL);
-    }
-
-    /* "/sessions" and "/sessions/" are the same place, "/sessionsfoo" none */
-
-    if (p < last && p[-1] != '/' && *p++ != '/') {
-        goto unknown;
-    }
-
-    for (n = 0; p < last; n++) {
-
-        if (n == NGX_HTTP_AGENTSTREAM_SEGMENTS) {
-            goto unknown;
-        }
-
-        end = ngx_strlchr(p, last, '/');
-
-        if (end == NULL) {
-            end = last;
-
-        } else if (end + 1 == last) {
-            goto unknown;
-        }
-
-        req->segments[n].data = p;
-        req->segments[n].len = end - p;
-
-        p = end + 1;
-    }
-
-    req->nsegments = n;
-
-    return NGX_DECLINED;
-
-unknown:
-
-    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
-                                              "No such route", NULL);
-}
-
-
-/* contract 1: what nginx has decoded or resolved must not have been below the
-   location, whose own name may be written as it likes */
-
-static ngx_uint_t
-ngx_http_agentstream_request_plain(ngx_http_request_t *r, u_char *p,
-    u_char *last)
-{
-    size_t   len;
-    u_char  *end;
-
-    end = ngx_strlchr(r->unparsed_uri.data,
-                      r->unparsed_uri.data + r->unparsed_uri.len, '?');
-
-    if (end == NULL) {
-        end = r->unparsed_uri.data + r->unparsed_uri.len;
-    }
-
-    len = last - p;
-
-    return (size_t) (end - r->unparsed_uri.data) >= len
-           && ngx_memcmp(end - len, p, len) == 0;
-}
-
-
-static ngx_int_t
 ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
 {
+    ngx_int_t                              rc;
     ngx_str_t                             *segments;
     ngx_uint_t                             methods;
     ngx_http_agentstream_request_route_t  *route;
 
+    rc = ngx_http_agentstream_request_split(req->request, &req->path);
+
+    if (rc == NGX_HTTP_BAD_REQUEST) {
+        return ngx_http_agentstream_request_error(req, rc,
+                                                  "The path must be plain",
+                                                  NULL);
+    }
+
+    if (rc != NGX_OK) {
+        goto unknown;
+    }
+
     methods = 0;
-    segments = req->segments;
+    segments = req->path.segments;
 
     for (route = ngx_http_agentstream_request_routes;
          route->handler;
          route++)
     {
-        if (route->nsegments != req->nsegments
+        if (route->nsegments != req->path.nsegments
             || (route->noun
                 && (ngx_strlen(route->noun) != segments[1].len
                     || ngx_strncmp(route->noun, segments[1].data,
@@ -297,15 +221,14 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
     }
 
     if (req->route == NULL) {
-        return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
-                                                  "No such route", NULL);
+        goto unknown;
     }
 
     if (route->handler == NULL) {
         return ngx_http_agentstream_request_not_allowed(req, methods);
     }
 
-    if (req->nsegments == 0) {
+    if (req->path.nsegments == 0) {
         return NGX_DECLINED;
     }
 
@@ -316,7 +239,7 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
                                                   "Not a session id", NULL);
     }
 
-    if (req->nsegments < 3) {
+    if (req->path.nsegments < 3) {
         return NGX_DECLINED;
     }
 
@@ -328,6 +251,11 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
     }
 
     return NGX_DECLINED;
+
+unknown:
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
+                                              "No such route", NULL);
 }
 
 

@@ -27,5 +27,10 @@ ngx_int_t ngx_http_agentstream_request_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_agentstream_request_route(ngx_http_request_t *r,
     ngx_str_t *route);
 
+/* the session in the request's path, or of the main request's if this one has
+   no such location; empty: there is none, or the path is refused */
+void ngx_http_agentstream_request_session(ngx_http_request_t *r,
+    ngx_str_t *session);
+
 
 #endif /* _NGX_HTTP_AGENTSTREAM_REQUEST_H_INCLUDED_ */

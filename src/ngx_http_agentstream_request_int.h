@@ -17,11 +17,11 @@
 
 
 /*
- * Layer 4, private to the request: routing, checks and errors (request), turns
- * and their streams (request_turn), sessions and their history
- * (request_session), what ends or unblocks a turn (request_answer), also one
- * that is not kept (request_unkept), and calls whose outcome is the response
- * (request_relay).
+ * Layer 4, private to the request: routing, checks and errors (request), the
+ * path (request_path), turns and their streams (request_turn), sessions and
+ * their history (request_session), what ends or unblocks a turn
+ * (request_answer), also one that is not kept (request_unkept), and calls whose
+ * outcome is the response (request_relay).
  */
 
 
@@ -57,15 +57,22 @@ typedef struct {
 } ngx_http_agentstream_request_route_t;
 
 
+/* what follows the location's own name; points into the request's URI */
+
+typedef struct {
+    ngx_str_t                             segments[
+                                              NGX_HTTP_AGENTSTREAM_SEGMENTS];
+    ngx_uint_t                            nsegments;
+} ngx_http_agentstream_request_path_t;
+
+
 /* lives in the request's pool */
 
 struct ngx_http_agentstream_request_s {
     ngx_http_request_t                    *request;
     ngx_http_agentstream_loc_conf_t       *conf;
     ngx_http_agentstream_request_route_t  *route;
-    ngx_str_t                              segments[
-                                               NGX_HTTP_AGENTSTREAM_SEGMENTS];
-    ngx_uint_t                             nsegments;
+    ngx_http_agentstream_request_path_t    path;
     ngx_str_t                              session;
     ngx_str_t                              id;     /* third segment */
     ngx_str_t                              server; /* "agentstream_route" */
@@ -106,6 +113,10 @@ struct ngx_http_agentstream_relay_s {
     ngx_msec_t                             until;
 };
 
+
+/* NGX_OK, or the status with which the path is refused */
+ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
+    ngx_http_agentstream_request_path_t *path);
 
 /* responses; what they return is to be returned by the route's handler */
 ngx_int_t ngx_http_agentstream_request_error(

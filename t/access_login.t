@@ -2,16 +2,18 @@
 
 # The examples of docs/access.md for passwords, a login of one's own, and
 # addresses: who is not let in does not get to OpenCode, who is gets it all.
+# A login service of one's own is told the session that is served.
 #
 # Broken by: a handler that answers before the access phase; a call of the
-# module's that is checked as if it were the client's.
+# module's that is checked as if it were the client's; a variable that is not
+# there in a subrequest, or tells another session than the one that is served.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Docs qw(example);
-use AgentStream::Process qw(free_ports);
+use AgentStream::Process qw(free_ports slurp);
 
 my ($login) = free_ports(1);
 
@@ -28,6 +30,8 @@ for my $name (sort keys %world) {
     my ($good, $bad, $status) = @{ $world{$name} };
     my $t = AgentStream->new(conf => example('access.md', $name), nginx => 0,
         port_login => $login, http => $name ne 'auth_request' ? '' : <<'EOF');
+    log_format login '$http_x_original_method <$http_x_session>';
+
     server {
         listen 127.0.0.1:%%port_login%%;
 
@@ -35,9 +39,10 @@ for my $name (sort keys %world) {
             if ($http_authorization != "Bearer letmein") {
                 return 401;
             }
-            if ($http_x_original_uri !~ ^/sessions) {
+            if ($http_x_session = ses_theirs) {
                 return 403;
             }
+            access_log %%dir%%/login.log login;
             return 204;
         }
     }
@@ -71,6 +76,8 @@ EOF
     is($t->request('POST', '/sessions', headers => $good)->status(), 200,
        "$name: a session");
 
+    judged($t, $good) if $name eq 'auth_request';
+
     my @leaked = grep { $_->{headers}{authorization}
                         || $_->{headers}{'x-forwarded-for'} }
                  @{ $t->control('log') };
@@ -80,3 +87,32 @@ EOF
 }
 
 done_testing();
+
+
+# what the login service is told, and what is served
+
+sub judged {
+    my ($t, $headers) = @_;
+    my %headers = (%$headers, 'X-Session' => 'ses_mine');
+    my $log = "$t->{dir}/login.log";
+
+    is($t->request('GET', '/sessions/ses_theirs/turn', headers => \%headers)
+       ->status(), 403, "auth_request: another's session");
+
+    for (['POST', '/sessions/ses_mine/interrupt', 200, 'ses_mine'],
+         ['DELETE', '/sessions/ses_mine?ses_theirs', 200, 'ses_mine'],
+         ['GET', '/sessions', 200, '-'],
+         ['GET', '/sessions/ses_mine/../ses_theirs/turn', 400, '-'],
+         ['GET', '/sessions/ses_mine/%2e%2e/ses_theirs/turn', 400, '-'],
+         ['GET', '/sessions/%73es_theirs/turn', 400, '-'],
+         ['GET', '/sessions//ses_theirs/turn', 400, '-'])
+    {
+        my ($method, $path, $status, $session) = @$_;
+
+        truncate($log, 0);
+        is($t->request($method, $path, headers => \%headers)->status(),
+           $status, "auth_request: $path");
+        is(slurp($log), "$method <$session>\n",
+           "auth_request: $path is judged as $session");
+    }
+}
