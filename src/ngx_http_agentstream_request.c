@@ -5,8 +5,8 @@
 
 
 /*
- * Layer 4: the client's request.  Path, method, content type and body are
- * checked in this order, each failure has its status and one "error" packet
+ * Layer 4: the client's request.  Path, method, origin, content type and body
+ * are checked in this order, each failure has its status and one "error" packet
  * as its body (contract 1).  Bodies are read into memory, never into files.
  */
 
@@ -296,11 +296,23 @@ ngx_http_agentstream_request_not_allowed(ngx_http_agentstream_request_t *req,
 static ngx_int_t
 ngx_http_agentstream_request_check(ngx_http_agentstream_request_t *req)
 {
+    ngx_int_t                             json;
     ngx_http_request_t                   *r;
     ngx_http_agentstream_request_body_e   body;
 
     r = req->request;
     body = req->route->body;
+    json = ngx_http_agentstream_request_json(r);
+
+    /* with this type a browser asks before it lets such a page send it */
+
+    if (req->route->method != NGX_HTTP_GET && json != NGX_OK
+        && ngx_http_agentstream_request_foreign(r))
+    {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_FORBIDDEN,
+                         "A page of another origin must send application/json",
+                         NULL);
+    }
 
     if (body == ngx_http_agentstream_body_optional
         && r->headers_in.content_length_n <= 0
@@ -309,9 +321,7 @@ ngx_http_agentstream_request_check(ngx_http_agentstream_request_t *req)
         body = ngx_http_agentstream_body_none;
     }
 
-    if (body != ngx_http_agentstream_body_none
-        && ngx_http_agentstream_request_json(r) != NGX_OK)
-    {
+    if (body != ngx_http_agentstream_body_none && json != NGX_OK) {
         return ngx_http_agentstream_request_error(req,
                                           NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                           "The body must be application/json",

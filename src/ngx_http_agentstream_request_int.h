@@ -18,10 +18,10 @@
 
 /*
  * Layer 4, private to the request: routing, checks and errors (request), the
- * path (request_path), turns and their streams (request_turn), sessions and
- * their history (request_session), what ends or unblocks a turn
- * (request_answer), also one that is not kept (request_unkept), and calls whose
- * outcome is the response (request_relay).
+ * path (request_path), the page that has sent it (request_origin), turns and
+ * their streams (request_turn), sessions and their history (request_session),
+ * what ends or unblocks a turn (request_answer), also one that is not kept
+ * (request_unkept), and calls whose outcome is the response (request_relay).
  */
 
 
@@ -117,6 +117,9 @@ struct ngx_http_agentstream_relay_s {
 /* NGX_OK, or the status with which the path is refused */
 ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
     ngx_http_agentstream_request_path_t *path);
+
+/* whether a page of another origin has sent it */
+ngx_uint_t ngx_http_agentstream_request_foreign(ngx_http_request_t *r);
 
 /* responses; what they return is to be returned by the route's handler */
 ngx_int_t ngx_http_agentstream_request_error(

@@ -1,10 +1,12 @@
 #!/usr/bin/perl
 
 # The example of docs/access.md for pages of another origin: the preflight is
-# answered by nginx, and responses, errors too, can be read by the page.
+# answered by nginx, and responses, errors too, can be read by the page, which
+# says with each request that it has asked.
 #
 # Broken by: a handler that answers OPTIONS with 405 before nginx can; headers
-# of the configuration that are lost on a stream or an error.
+# of the configuration that are lost on a stream or an error; a page that may
+# do nothing although it was allowed to.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -36,6 +38,15 @@ is($c->header('Access-Control-Allow-Origin'), $origin, 'a turn can be read');
 
 $c = $t->request('GET', '/sessions/ses_a/messages', headers => \%headers);
 is($c->header('Access-Control-Allow-Origin'), $origin, 'so can a history');
+
+$c = $t->request('POST', '/sessions/ses_a/interrupt', headers => {
+    %headers, 'Content-Type' => 'application/json' });
+is($c->status(), 200, 'a request without a body');
+is($c->header('Access-Control-Allow-Origin'), $origin, 'can be read, too');
+
+$c = $t->request('POST', '/sessions/ses_a/interrupt', headers => \%headers);
+is_error_packet($c->response(), 403, 'one that no preflight was made for');
+is($c->header('Access-Control-Allow-Origin'), $origin, 'can be read as well');
 
 $c = $t->request('POST', '/sessions/ses_a/nothing', headers => \%headers);
 is_error_packet($c->response(), 404, 'an error');

@@ -15,13 +15,13 @@ use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Attach;
+use AgentStream::Browser;
 use AgentStream::Process qw(slurp);
 use JSON::PP;
 
 my $json = JSON::PP->new->utf8;
-my ($chromium) = grep { -x } map { "$_/chromium" } split /:/, $ENV{PATH};
 
-plan(skip_all => 'no chromium') unless $chromium;
+plan(skip_all => 'no chromium') unless chromium();
 
 my $PAGE = <<'EOF_PAGE';
 <!doctype html>
@@ -81,13 +81,7 @@ print $fh $PAGE;
 close $fh;
 
 my $s = $t->session();
-my $browser = AgentStream::Process->start(out => "$t->{dir}/chromium.log",
-    command => [$chromium, qw(--headless --no-sandbox --disable-gpu
-        --disable-quic --no-first-run --disable-background-networking
-        --disable-component-update --disable-sync --disable-extensions
-        --disable-dev-shm-usage),
-        "--user-data-dir=$t->{dir}/chromium",
-        "http://127.0.0.1:$t->{port}/page.html#$s"]);
+my $browser = browse($t, "http://127.0.0.1:$t->{port}/page.html#$s");
 
 ok(told(30, sub { 1 }), 'the browser is there');
 

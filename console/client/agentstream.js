@@ -115,7 +115,8 @@ export function createClient({
       cache: "no-store",
       headers: {
         Accept: "application/json",
-        ...(body && { "Content-Type": "application/json" }),
+        // without a body, too: what another origin may send unasked is refused
+        ...(method !== "GET" && { "Content-Type": "application/json" }),
         ...(typeof headers === "function" ? await headers() : headers),
         ...extra,
       },

@@ -417,4 +417,12 @@ test("the other calls", async (t) => {
     ],
   );
   assert.ok(server.log.every((r) => r.headers.authorization === "Bearer x"));
+
+  // pages of another origin may change nothing without this type
+
+  for (const { key, headers } of server.log) {
+    const type = key.startsWith("GET") ? undefined : "application/json";
+
+    assert.equal(headers["content-type"], type, key);
+  }
 });
