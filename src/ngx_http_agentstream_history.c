@@ -26,7 +26,7 @@
 #define NGX_HTTP_AGENTSTREAM_HISTORY_MAX  (64 * 1024 * 1024)
 
 
-static void ngx_http_agentstream_history_cleanup(void *data);
+static void ngx_http_agentstream_history_destroy(void *data);
 static void ngx_http_agentstream_history_stop(
     ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_body(void *data, u_char *pos,
@@ -47,7 +47,6 @@ ngx_int_t
 ngx_http_agentstream_history_start(ngx_http_request_t *r,
     ngx_http_agentstream_history_args_t *args)
 {
-    ngx_http_cleanup_t              *cln;
     ngx_http_agentstream_call_t     *call;
     ngx_http_agentstream_history_t  *h;
 
@@ -56,17 +55,9 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
-        return NGX_ERROR;
-    }
-
     h->request = r;
     h->args = *args;
-
-    h->output.request = r;
-    h->output.handler = ngx_http_agentstream_history_sent_handler;
-    h->output.data = h;
+    h->output = args->output;
 
     h->split.limit = NGX_HTTP_AGENTSTREAM_HISTORY_MAX;
     h->split.handler = ngx_http_agentstream_history_message;
@@ -76,10 +67,10 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     h->event.data = h;
     h->event.log = r->connection->log;
 
-    cln->handler = ngx_http_agentstream_history_cleanup;
-    cln->data = h;
-
-    if (ngx_http_agentstream_output_open(&h->output) != NGX_OK
+    if (ngx_http_agentstream_output_open(h->output, 0,
+                                    ngx_http_agentstream_history_sent_handler,
+                                    ngx_http_agentstream_history_destroy, h)
+        != NGX_OK
         || ngx_http_agentstream_history_running(h) != NGX_OK)
     {
         return NGX_ERROR;
@@ -114,7 +105,7 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
 
 
 static void
-ngx_http_agentstream_history_cleanup(void *data)
+ngx_http_agentstream_history_destroy(void *data)
 {
     ngx_http_agentstream_history_t *h = data;
 
@@ -337,7 +328,7 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
     }
 
     if (rc != NGX_OK) {
-        ngx_http_agentstream_output_finalize(&h->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(h->output, NGX_ERROR);
         return;
     }
 

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_output.h"
 
 
 /*
@@ -27,6 +28,7 @@ typedef void (*ngx_http_agentstream_history_pt)(void *data,
 
 
 typedef struct {
+    ngx_http_agentstream_output_t       *output;   /* the request's */
     ngx_http_agentstream_loc_conf_t     *conf;
     ngx_str_t                            route;    /* these two in the
                                                       request's pool */

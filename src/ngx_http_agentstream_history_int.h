@@ -26,7 +26,7 @@
  */
 
 
-/* in the request's pool; what is on the heap is freed by its cleanup */
+/* in the request's pool; what is on the heap is freed when it ends */
 
 typedef struct {
     ngx_http_request_t                    *request;
@@ -59,7 +59,7 @@ typedef struct {
                                         NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
 
     /* the response */
-    ngx_http_agentstream_output_t          output;
+    ngx_http_agentstream_output_t         *output;
     ngx_chain_t                           *filling;    /* to be sent; their
                                                           memory is from the
                                                           heap */

@@ -252,12 +252,12 @@ ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h)
     ngx_uint_t    end;
     ngx_chain_t  *cl;
 
-    if (h->output.busy) {
+    if (h->output->busy) {
         return NGX_AGAIN;
     }
 
     if (h->filling && ngx_http_agentstream_history_header(h) != NGX_OK) {
-        ngx_http_agentstream_output_finalize(&h->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(h->output, NGX_ERROR);
         return NGX_DONE;
     }
 
@@ -274,15 +274,15 @@ ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h)
         b = cl->buf;
         end = (h->complete && h->filling == NULL);
 
-        rc = ngx_http_agentstream_output_send(&h->output, b->start, b->last,
+        rc = ngx_http_agentstream_output_send(h->output, b->start, b->last,
                                               end);
 
         if (rc == NGX_ERROR || end) {
-            ngx_http_agentstream_output_finalize(&h->output, rc);
+            ngx_http_agentstream_output_finalize(h->output, rc);
             return NGX_DONE;
         }
 
-        if (h->output.busy) {
+        if (h->output->busy) {
             return NGX_AGAIN;
         }
     }

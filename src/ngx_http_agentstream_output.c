@@ -25,6 +25,8 @@ typedef struct ngx_http_agentstream_output_mem_s {
 } ngx_http_agentstream_output_mem_t;
 
 
+static ngx_int_t ngx_http_agentstream_output_init(
+    ngx_http_agentstream_output_t *out);
 static void ngx_http_agentstream_output_cleanup(void *data);
 static void ngx_http_agentstream_output_free_buf(void *data);
 static ngx_int_t ngx_http_agentstream_output_push(
@@ -112,7 +114,45 @@ ngx_http_agentstream_output_exit_worker(void)
 
 
 ngx_int_t
-ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
+ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
+    ngx_msec_t keepalive, ngx_http_agentstream_output_pt handler,
+    ngx_http_agentstream_output_pt destroy, void *data)
+{
+    ngx_http_request_t  *r;
+
+    r = out->request;
+
+    if (ngx_http_get_module_ctx(r, ngx_http_agentstream_module) != out
+        && ngx_http_agentstream_output_init(out) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    out->keepalive = keepalive;
+    out->handler = handler;
+    out->destroy = destroy;
+    out->data = data;
+
+    out->open = 1;
+    ngx_http_agentstream_count(STREAMS, 1);
+
+    ngx_http_agentstream_output_wait(r);
+    r->write_event_handler = ngx_http_agentstream_output_write_handler;
+
+    out->sent_at = ngx_current_msec;
+
+    if (keepalive) {
+        ngx_add_timer(&out->timer, keepalive);
+    }
+
+    return NGX_OK;
+}
+
+
+/* for the first user */
+
+static ngx_int_t
+ngx_http_agentstream_output_init(ngx_http_agentstream_output_t *out)
 {
     ngx_connection_t          *c;
     ngx_http_request_t        *r;
@@ -144,22 +184,11 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
     pcln->handler = ngx_http_agentstream_output_free_buf;
     pcln->data = out;
 
-    out->open = 1;
-    ngx_http_agentstream_count(STREAMS, 1);
-
-    ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
-
-    ngx_http_agentstream_output_wait(r);
-
-    out->sent_at = ngx_current_msec;
-
     out->timer.handler = ngx_http_agentstream_output_timer_handler;
     out->timer.data = out;
     out->timer.log = c->log;
 
-    if (out->keepalive) {
-        ngx_add_timer(&out->timer, out->keepalive);
-    }
+    ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
 
     return NGX_OK;
 }
@@ -168,9 +197,9 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out)
 void
 ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out)
 {
-    ngx_http_agentstream_output_cleanup(out);
+    out->destroy = NULL;
 
-    out->request->write_event_handler = ngx_http_request_empty_handler;
+    ngx_http_agentstream_output_cleanup(out);
 }
 
 
@@ -186,6 +215,10 @@ ngx_http_agentstream_output_cleanup(void *data)
     if (out->open) {
         out->open = 0;
         ngx_http_agentstream_count(STREAMS, -1);
+    }
+
+    if (out->destroy) {
+        out->destroy(out->data);
     }
 }
 

@@ -25,14 +25,19 @@
 #define NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE  16384
 
 
-/* the buffer is sent, there is room for the next one */
+/* the buffer is sent, there is room for the next one; or: the request ends,
+   the user frees itself */
 typedef void (*ngx_http_agentstream_output_pt)(void *data);
 
 
-/* part of whoever has something to send; nothing of it outlives the request */
+/*
+ * One per request, in its pool, and none of it outlives that.  A request that
+ * is open for long has many users of it, one after the other: whatever is
+ * needed once is done for the first of them.
+ */
 
 typedef struct {
-    ngx_http_request_t                  *request;
+    ngx_http_request_t                  *request;  /* set by its owner */
 
     /* private */
     unsigned                             busy:1;   /* buf is on its way */
@@ -44,9 +49,10 @@ typedef struct {
     ngx_chain_t                          link;
     ngx_event_t                          timer;
 
-    /* set by whoever opens it, like request */
+    /* the user's */
     ngx_msec_t                           keepalive;
     ngx_http_agentstream_output_pt       handler;
+    ngx_http_agentstream_output_pt       destroy;  /* NULL: there is no user */
     void                                *data;
 } ngx_http_agentstream_output_t;
 
@@ -55,11 +61,15 @@ typedef struct {
    but sees it leave */
 void ngx_http_agentstream_output_wait(ngx_http_request_t *r);
 
-/* takes over the request, whose body was read; request, keepalive, handler
-   and data are set */
-ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out);
+/* takes over the request, whose body was read; the output may be busy with
+   what the user before has sent.  keepalive 0: no comments; NGX_ERROR: nothing
+   will be called */
+ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
+    ngx_msec_t keepalive, ngx_http_agentstream_output_pt handler,
+    ngx_http_agentstream_output_pt destroy, void *data);
 
-/* gives it up, for another output to take over */
+/* the user gives it up, for another one to open it: nothing is called any
+   more */
 void ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out);
 
 /* NGX_OK or NGX_ERROR */
@@ -80,7 +90,7 @@ ngx_int_t ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
     u_char *p, u_char *last, ngx_uint_t end);
 
 /* finalizes the request after the end was sent, or after NGX_ERROR; the
-   output is gone when it returns */
+   output and its user are gone when it returns */
 void ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
     ngx_int_t rc);
 

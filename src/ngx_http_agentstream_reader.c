@@ -16,7 +16,6 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_journal.h"
 #include "ngx_http_agentstream_notify.h"
-#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_reader.h"
 
 
@@ -24,6 +23,9 @@
 
 #define NGX_HTTP_AGENTSTREAM_RETRY_LEN     (sizeof("retry: 1000\n\n") - 1)
 
+
+/* on the heap: a request that follows a session may have many of them, one
+   after the other */
 
 typedef struct {
     /* what every packet needs comes first, in few cache lines */
@@ -33,8 +35,8 @@ typedef struct {
                                                           turn was */
     ngx_http_agentstream_cursor_t        cursor;
     ngx_http_request_t                  *request;
+    ngx_http_agentstream_output_t       *output;
     ngx_http_agentstream_reader_args_t   args;
-    ngx_http_agentstream_output_t        output;
     ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_event_t                          start;
     ngx_msec_t                           asked_at;     /* after the owner */
@@ -61,7 +63,9 @@ typedef struct {
 } ngx_http_agentstream_reader_view_t;
 
 
-static void ngx_http_agentstream_reader_cleanup(void *data);
+static void ngx_http_agentstream_reader_destroy(void *data);
+static void ngx_http_agentstream_reader_detach(
+    ngx_http_agentstream_reader_t *reader);
 static void ngx_http_agentstream_reader_start_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_reader_wake_handler(void *data);
 static ngx_int_t ngx_http_agentstream_reader_next(
@@ -82,15 +86,15 @@ ngx_int_t
 ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     ngx_http_agentstream_reader_args_t *args)
 {
-    ngx_http_cleanup_t             *cln;
     ngx_http_agentstream_reader_t  *reader;
 
-    reader = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_reader_t));
+    reader = ngx_calloc(sizeof(ngx_http_agentstream_reader_t), ngx_cycle->log);
     if (reader == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     reader->request = r;
+    reader->output = args->output;
     reader->args = *args;
     reader->cursor.seq = args->seq;
 
@@ -109,19 +113,6 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     reader->follower.handler = ngx_http_agentstream_reader_wake_handler;
     reader->follower.data = reader;
 
-    reader->output.request = r;
-    reader->output.keepalive = args->conf->keepalive;
-    reader->output.handler = ngx_http_agentstream_reader_wake_handler;
-    reader->output.data = reader;
-
-    cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    cln->handler = ngx_http_agentstream_reader_cleanup;
-    cln->data = reader;
-
     if ((args->turn.len
          && ngx_http_agentstream_notify_attach(&reader->waiter,
                                                &reader->args.turn)
@@ -130,10 +121,15 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
             && ngx_http_agentstream_notify_follow(&reader->follower,
                                                   &reader->args.session)
                != NGX_OK)
-        || ngx_http_agentstream_output_open(&reader->output) != NGX_OK)
+        || ngx_http_agentstream_output_open(reader->output,
+                                      args->conf->keepalive,
+                                      ngx_http_agentstream_reader_wake_handler,
+                                      ngx_http_agentstream_reader_destroy,
+                                      reader)
+           != NGX_OK)
     {
         /* the request goes on with another response */
-        ngx_http_agentstream_reader_cleanup(reader);
+        ngx_http_agentstream_reader_destroy(reader);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -158,10 +154,18 @@ ngx_http_agentstream_reader_start_handler(ngx_event_t *ev)
 
 
 static void
-ngx_http_agentstream_reader_cleanup(void *data)
+ngx_http_agentstream_reader_destroy(void *data)
 {
     ngx_http_agentstream_reader_t *reader = data;
 
+    ngx_http_agentstream_reader_detach(reader);
+    ngx_free(reader);
+}
+
+
+static void
+ngx_http_agentstream_reader_detach(ngx_http_agentstream_reader_t *reader)
+{
     ngx_http_agentstream_notify_detach(&reader->waiter);
     ngx_http_agentstream_notify_detach(&reader->follower);
 
@@ -179,7 +183,7 @@ ngx_http_agentstream_reader_wake_handler(void *data)
     ngx_int_t   rc;
     ngx_uint_t  end;
 
-    while (!reader->output.busy) {
+    while (!reader->output->busy) {
         end = 0;
         rc = NGX_OK;
 
@@ -201,8 +205,8 @@ ngx_http_agentstream_reader_wake_handler(void *data)
 
         if (rc == NGX_ERROR || end) {
             /* on its way out, it is not to be woken again */
-            ngx_http_agentstream_reader_cleanup(reader);
-            ngx_http_agentstream_output_finalize(&reader->output, rc);
+            ngx_http_agentstream_reader_detach(reader);
+            ngx_http_agentstream_output_finalize(reader->output, rc);
             return;
         }
 
@@ -279,7 +283,7 @@ ngx_http_agentstream_reader_open(ngx_http_agentstream_reader_t *reader)
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_output_send(&reader->output, p,
+    rc = ngx_http_agentstream_output_send(reader->output, p,
                                           ngx_http_agentstream_reader_retry(p),
                                           0);
 
@@ -363,7 +367,7 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
         reader->args.retry = 0;
     }
 
-    rc = ngx_http_agentstream_output_send(&reader->output, p, last, *end);
+    rc = ngx_http_agentstream_output_send(reader->output, p, last, *end);
     p = NULL;
 
     if (rc == NGX_OK && view.all && !*end) {
@@ -470,11 +474,12 @@ done:
 static ngx_int_t
 ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
 {
-    ngx_int_t            rc;
-    ngx_str_t            turn;
-    ngx_http_request_t  *r;
+    ngx_int_t                       rc;
+    ngx_http_request_t             *r;
+    ngx_http_agentstream_output_t  *out;
 
     r = reader->request;
+    out = reader->output;
 
     if (!reader->refused) {
         ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
@@ -483,20 +488,16 @@ ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
                       &reader->args.turn);
     }
 
-    turn.len = reader->args.turn.len;
-    turn.data = ngx_pstrdup(r->pool, &reader->args.turn);
+    ngx_http_agentstream_reader_detach(reader);
+    ngx_http_agentstream_output_close(out);
 
-    if (turn.data == NULL) {
-        return NGX_ERROR;
-    }
+    rc = reader->args.lost(r, &reader->args.turn, reader->args.number,
+                           reader->args.data);
 
-    ngx_http_agentstream_reader_cleanup(reader);
-    ngx_http_agentstream_output_close(&reader->output);
-
-    rc = reader->args.lost(r, &turn, reader->args.number, reader->args.data);
+    ngx_http_agentstream_reader_destroy(reader);
 
     if (rc != NGX_DONE) {
-        ngx_http_agentstream_output_finalize(&reader->output, rc);
+        ngx_http_agentstream_output_finalize(out, rc);
     }
 
     return NGX_DONE;

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_output.h"
 
 
 /*
@@ -21,6 +22,7 @@
 
 
 typedef struct {
+    ngx_http_agentstream_output_t       *output;   /* the request's */
     ngx_str_t                            turn;     /* empty: the next one */
     unsigned                             retry:1;  /* say when to come back */
     unsigned                             follow:1; /* go on with later turns */
@@ -34,7 +36,8 @@ typedef struct {
                                                       one before the next */
 
     /* what the client wants is not kept any more: another way to serve it
-       takes the request over, as reader_attach() does */
+       takes the request over, as reader_attach() does; turn is gone when it
+       returns */
     ngx_int_t                          (*lost)(ngx_http_request_t *r,
                                            ngx_str_t *turn, uint64_t number,
                                            void *data);
@@ -46,8 +49,8 @@ typedef struct {
 
 /*
  * Sends the turn's packets from seq on, to the terminal one.  Takes the
- * request over: NGX_DONE, or what to finalize it with.  Strings are kept as
- * they are, in the request's pool.
+ * request over: NGX_DONE, or what to finalize it with.  Strings but the turn
+ * are kept as they are, in the request's pool.
  */
 ngx_int_t ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     ngx_http_agentstream_reader_args_t *args);

@@ -15,7 +15,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_acp.h"
-#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_rebuild.h"
 #include "ngx_http_agentstream_reconcile.h"
 #include "ngx_http_agentstream_sse.h"
@@ -29,6 +28,9 @@
 
 
 typedef struct {
+    ngx_pool_t                          *pool;     /* its own: a request that
+                                                      follows a session may
+                                                      have many of these */
     ngx_http_request_t                  *request;
     ngx_http_agentstream_rebuild_args_t  args;
     ngx_str_t                            directory;
@@ -36,7 +38,7 @@ typedef struct {
     ngx_http_agentstream_call_t         *call;
     ngx_http_agentstream_reconcile_t     reconcile;
     ngx_http_agentstream_translate_t    *translate;
-    ngx_http_agentstream_output_t        output;
+    ngx_http_agentstream_output_t       *output;
     ngx_array_t                          sessions;
     ngx_event_t                          timer;
     ngx_uint_t                           tries;
@@ -56,7 +58,7 @@ static ngx_int_t ngx_http_agentstream_rebuild_prepare(
     ngx_http_agentstream_rebuild_t *rb);
 static ngx_int_t ngx_http_agentstream_rebuild_translator(
     ngx_http_agentstream_rebuild_t *rb);
-static void ngx_http_agentstream_rebuild_cleanup(void *data);
+static void ngx_http_agentstream_rebuild_destroy(void *data);
 static void ngx_http_agentstream_rebuild_session_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_rebuild_answered(
@@ -109,37 +111,36 @@ ngx_int_t
 ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
     ngx_http_agentstream_rebuild_args_t *args)
 {
-    ngx_http_cleanup_t              *cln;
+    ngx_pool_t                      *pool;
     ngx_http_agentstream_rebuild_t  *rb;
 
-    rb = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_rebuild_t));
-    if (rb == NULL) {
+    pool = ngx_create_pool(4096, ngx_cycle->log);
+    if (pool == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rb->request = r;
-    rb->args = *args;
+    rb = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_rebuild_t));
+    if (rb == NULL) {
+        ngx_destroy_pool(pool);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
-    rb->output.request = r;
-    rb->output.keepalive = args->conf->keepalive;
-    rb->output.handler = ngx_http_agentstream_rebuild_sent_handler;
-    rb->output.data = rb;
+    rb->pool = pool;
+    rb->request = r;
+    rb->output = args->output;
+    rb->args = *args;
 
     rb->timer.handler = ngx_http_agentstream_rebuild_timer_handler;
     rb->timer.data = rb;
     rb->timer.log = r->connection->log;
 
-    cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    cln->handler = ngx_http_agentstream_rebuild_cleanup;
-    cln->data = rb;
-
     if (ngx_http_agentstream_rebuild_prepare(rb) != NGX_OK
-        || ngx_http_agentstream_output_open(&rb->output) != NGX_OK)
+        || ngx_http_agentstream_output_open(rb->output, args->conf->keepalive,
+                                     ngx_http_agentstream_rebuild_sent_handler,
+                                     ngx_http_agentstream_rebuild_destroy, rb)
+           != NGX_OK)
     {
+        ngx_http_agentstream_rebuild_destroy(rb);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -148,7 +149,8 @@ ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
                                              NGX_HTTP_AGENTSTREAM_GET_SESSION,
                                              &rb->args.session, NULL, NULL);
     if (rb->call == NULL) {
-        ngx_http_agentstream_output_close(&rb->output);
+        ngx_http_agentstream_output_close(rb->output);
+        ngx_http_agentstream_rebuild_destroy(rb);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -166,8 +168,15 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
 {
     ngx_str_t  **root;
 
-    if (ngx_array_init(&rb->sessions, rb->request->pool, 4,
-                       sizeof(ngx_str_t *))
+    if (rb->args.turn.len) {
+        rb->args.turn.data = ngx_pstrdup(rb->pool, &rb->args.turn);
+
+        if (rb->args.turn.data == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (ngx_array_init(&rb->sessions, rb->pool, 4, sizeof(ngx_str_t *))
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -208,8 +217,7 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
         ngx_http_agentstream_translate_destroy(rb->translate);
     }
 
-    rb->translate = ngx_http_agentstream_translate_create(rb->request->pool,
-                                          &tcf,
+    rb->translate = ngx_http_agentstream_translate_create(rb->pool, &tcf,
                                           &ngx_http_agentstream_rebuild_sink,
                                           rb, &rb->args.session,
                                           &rb->args.turn);
@@ -227,7 +235,7 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
 
 
 static void
-ngx_http_agentstream_rebuild_cleanup(void *data)
+ngx_http_agentstream_rebuild_destroy(void *data)
 {
     ngx_http_agentstream_rebuild_t *rb = data;
 
@@ -248,6 +256,8 @@ ngx_http_agentstream_rebuild_cleanup(void *data)
     if (rb->start) {
         ngx_http_agentstream_output_free(rb->start);
     }
+
+    ngx_destroy_pool(rb->pool);
 }
 
 
@@ -263,8 +273,8 @@ ngx_http_agentstream_rebuild_session_done(void *data,
         return;
     }
 
-    rc = ngx_http_agentstream_opencode_directory(rb->request->pool,
-                                                 &call->body, &rb->args.session,
+    rc = ngx_http_agentstream_opencode_directory(rb->pool, &call->body,
+                                                 &rb->args.session,
                                                  &rb->directory);
     if (rc != NGX_OK) {
         ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
@@ -336,7 +346,7 @@ ngx_http_agentstream_rebuild_ask(ngx_http_agentstream_rebuild_t *rb,
                                         messages ? &rb->args.session : NULL,
                                         NULL, &rb->directory);
     if (rb->call == NULL) {
-        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;
     }
 
@@ -389,7 +399,7 @@ ngx_http_agentstream_rebuild_last_done(void *data,
         return;
     }
 
-    rc = ngx_http_agentstream_opencode_turn(rb->request->pool, &call->body,
+    rc = ngx_http_agentstream_opencode_turn(rb->pool, &call->body,
                                             &rb->args.turn);
 
     if ((rc == NGX_OK && rb->args.turn.len == 0)
@@ -407,7 +417,7 @@ ngx_http_agentstream_rebuild_last_done(void *data,
 
     if (rc != NGX_OK || ngx_http_agentstream_rebuild_translator(rb) != NGX_OK)
     {
-        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;
     }
 
@@ -432,7 +442,7 @@ ngx_http_agentstream_rebuild_read(ngx_http_agentstream_rebuild_t *rb)
                                         ngx_current_msec);
 
     if (ngx_http_agentstream_reconcile_start(&rb->reconcile, 1) != NGX_OK) {
-        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
     }
 }
 
@@ -513,7 +523,7 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
             || ngx_http_agentstream_translate_finish(rb->translate, 0)
                != NGX_OK)
         {
-            ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+            ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
             return;
         }
     }
@@ -540,7 +550,7 @@ ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
     if (ngx_http_agentstream_translate_fail(rb->translate, code, message, NULL)
         != NGX_OK)
     {
-        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;
     }
 
@@ -562,7 +572,7 @@ ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
     }
 
     if (r->header_sent) {
-        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;
     }
 
@@ -586,7 +596,7 @@ ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
 
     rc = ngx_http_send_header(r);
 
-    ngx_http_agentstream_output_finalize(&rb->output, rc);
+    ngx_http_agentstream_output_finalize(rb->output, rc);
 }
 
 
@@ -598,7 +608,7 @@ ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
     ngx_int_t    rc;
     ngx_uint_t   end;
 
-    if (rb->output.busy) {
+    if (rb->output->busy) {
         /* with a keepalive comment */
         rb->status = status;
         rb->waiting = 1;
@@ -610,7 +620,7 @@ ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
     if (!rb->request->header_sent
         && ngx_http_agentstream_output_header(rb->request, status) != NGX_OK)
     {
-        ngx_http_agentstream_output_finalize(&rb->output, NGX_ERROR);
+        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;
     }
 
@@ -624,15 +634,15 @@ ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
     rc = NGX_OK;
 
     if (p || end) {
-        rc = ngx_http_agentstream_output_send(&rb->output, p, last, end);
+        rc = ngx_http_agentstream_output_send(rb->output, p, last, end);
     }
 
     if (rc == NGX_ERROR || end) {
-        ngx_http_agentstream_output_finalize(&rb->output, rc);
+        ngx_http_agentstream_output_finalize(rb->output, rc);
         return;
     }
 
-    if (!rb->output.busy) {
+    if (!rb->output->busy) {
         ngx_http_agentstream_rebuild_sent_handler(rb);
     }
 }
@@ -666,14 +676,20 @@ ngx_http_agentstream_rebuild_sent_handler(void *data)
 static void
 ngx_http_agentstream_rebuild_pass(ngx_http_agentstream_rebuild_t *rb)
 {
-    ngx_int_t  rc;
+    ngx_int_t                             rc;
+    ngx_http_request_t                   *r;
+    ngx_http_agentstream_rebuild_args_t   args;
 
-    ngx_http_agentstream_output_close(&rb->output);
+    r = rb->request;
+    args = rb->args;
 
-    rc = rb->args.after(rb->request, rb->args.data);
+    ngx_http_agentstream_output_close(args.output);
+    ngx_http_agentstream_rebuild_destroy(rb);
+
+    rc = args.after(r, args.data);
 
     if (rc != NGX_DONE) {
-        ngx_http_agentstream_output_finalize(&rb->output, rc);
+        ngx_http_agentstream_output_finalize(args.output, rc);
     }
 }
 

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_output.h"
 
 
 /*
@@ -27,6 +28,7 @@
 
 
 typedef struct {
+    ngx_http_agentstream_output_t       *output;   /* the request's */
     ngx_http_agentstream_loc_conf_t     *conf;
     ngx_str_t                            route;
     ngx_str_t                            session;
@@ -48,8 +50,9 @@ typedef struct {
 
 
 /*
- * Takes the request over like reader_attach().  Where OpenCode knows no such
- * message, or is not busy, there is nothing to send (204).
+ * Takes the request over like reader_attach(), and copies the turn's id.
+ * Where OpenCode knows no such message, or is not busy, there is nothing to
+ * send (204).
  */
 ngx_int_t ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
     ngx_http_agentstream_rebuild_args_t *args);

@@ -121,6 +121,7 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
     cln->data = req;
 
     req->request = r;
+    req->output.request = r;
     req->conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
 
     ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
@@ -513,8 +514,18 @@ ngx_int_t
 ngx_http_agentstream_request_key(ngx_http_agentstream_request_t *req,
     ngx_str_t *key)
 {
-    return ngx_http_agentstream_turn_key(req->request->pool, req->conf,
-                                         &req->server, &req->session, key);
+    if (req->key.data == NULL
+        && ngx_http_agentstream_turn_key(req->request->pool, req->conf,
+                                         &req->server, &req->session,
+                                         &req->key)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    *key = req->key;
+
+    return NGX_OK;
 }
 
 

@@ -51,6 +51,7 @@ ngx_http_agentstream_request_messages(ngx_http_agentstream_request_t *req)
         }
     }
 
+    args.output = &req->output;
     args.conf = req->conf;
     args.route = req->server;
     args.session = req->session;

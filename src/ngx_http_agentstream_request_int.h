@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_zone.h"
 
@@ -74,6 +75,8 @@ struct ngx_http_agentstream_request_s {
     ngx_http_agentstream_request_route_t  *route;
     ngx_http_agentstream_request_path_t    path;
     ngx_str_t                              session;
+    ngx_str_t                              key;    /* ... in the zone, when it
+                                                      was asked for */
     ngx_str_t                              id;     /* third segment */
     ngx_str_t                              server; /* "agentstream_route" */
     ngx_str_t                              body;   /* heap, freed by cleanup */
@@ -86,6 +89,7 @@ struct ngx_http_agentstream_request_s {
     unsigned                               retry:1;    /* see reader_args_t */
     unsigned                               follow:1;
     ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */
+    ngx_http_agentstream_output_t          output;
 };
 
 

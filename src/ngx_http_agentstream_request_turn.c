@@ -421,6 +421,7 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
 
     ngx_memzero(&args, sizeof(ngx_http_agentstream_reader_args_t));
 
+    args.output = &req->output;
     args.conf = req->conf;
     args.turn = *turn;
     args.seq = seq;
@@ -480,6 +481,7 @@ ngx_http_agentstream_request_rebuild(ngx_http_agentstream_request_t *req,
 
     ngx_memzero(&args, sizeof(ngx_http_agentstream_rebuild_args_t));
 
+    args.output = &req->output;
     args.conf = req->conf;
     args.route = req->server;
     args.session = req->session;
