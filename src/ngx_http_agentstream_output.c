@@ -25,6 +25,9 @@ typedef struct ngx_http_agentstream_output_mem_s {
 } ngx_http_agentstream_output_mem_t;
 
 
+static void ngx_http_agentstream_output_wait_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_output_test_writing(
+    ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_output_init(
     ngx_http_agentstream_output_t *out);
 static void ngx_http_agentstream_output_cleanup(void *data);
@@ -87,19 +90,60 @@ ngx_http_agentstream_output_free(u_char *p)
 void
 ngx_http_agentstream_output_wait(ngx_http_request_t *r)
 {
-    ngx_event_t  *rev;
+    ngx_event_t  *rev, *wev;
 
     /* a worker that leaves need not linger for what was read whole */
     r->lingering_close = 0;
 
     r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
+    r->write_event_handler = ngx_http_agentstream_output_wait_handler;
 
     rev = r->connection->read;
+    wev = r->connection->write;
 
     if (rev->ready) {
         ngx_post_event(rev, &ngx_posted_events);
     }
+
+    if (wev->error) {
+        ngx_post_event(wev, &ngx_posted_events);
+    }
+}
+
+
+static void
+ngx_http_agentstream_output_wait_handler(ngx_http_request_t *r)
+{
+    (void) ngx_http_agentstream_output_test_writing(r);
+}
+
+
+/*
+ * A client of HTTP/3 that wants no more of a response says STOP_SENDING.  The
+ * request, which was read whole, has no error then, and test_reading() sees
+ * nothing; but nothing can be written any more.  NGX_DONE: the client has left,
+ * and so has the request.
+ */
+
+static ngx_int_t
+ngx_http_agentstream_output_test_writing(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    if (!c->write->error) {
+        return NGX_OK;
+    }
+
+    c->error = 1;
+
+    ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                  "client prematurely closed connection");
+
+    ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+
+    return NGX_DONE;
 }
 
 
@@ -387,7 +431,7 @@ ngx_http_agentstream_output_write_handler(ngx_http_request_t *r)
         return;
     }
 
-    if (!out->busy) {
+    if (ngx_http_agentstream_output_test_writing(r) != NGX_OK || !out->busy) {
         return;
     }
 
