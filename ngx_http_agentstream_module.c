@@ -16,6 +16,7 @@
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_hub.h"
+#include "ngx_http_agentstream_module_value.h"
 #include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request.h"
@@ -30,8 +31,6 @@
 
 
 static char *ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static char *ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_agentstream_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
@@ -107,7 +106,7 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
 
     { ngx_string("agentstream_zone"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE12,
-      ngx_http_agentstream_zone,
+      ngx_http_agentstream_module_zone,
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
@@ -576,62 +575,6 @@ ngx_http_agentstream_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     amcf->used = 1;
     clcf->handler = ngx_http_agentstream_status_handler;
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_http_agentstream_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_agentstream_main_conf_t *amcf = conf;
-
-    ssize_t     size;
-    ngx_str_t  *value, s;
-
-    if (amcf->zone_size != NGX_CONF_UNSET_SIZE) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    size = ngx_parse_size(&value[1]);
-
-    if (size == NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid zone size \"%V\"", &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    if (size < (ssize_t) (64 * ngx_pagesize)) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "agentstream zone \"%V\" is too small", &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    amcf->zone_size = size;
-
-    if (cf->args->nelts == 2) {
-        return NGX_CONF_OK;
-    }
-
-    if (ngx_strncmp(value[2].data, "retain=", 7) != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\"", &value[2]);
-        return NGX_CONF_ERROR;
-    }
-
-    s.data = value[2].data + 7;
-    s.len = value[2].len - 7;
-
-    amcf->retain = ngx_parse_time(&s, 0);
-
-    if (amcf->retain == (ngx_msec_t) NGX_ERROR || amcf->retain < 1000) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid time in \"%V\", at least 1s is needed",
-                           &value[2]);
-        return NGX_CONF_ERROR;
-    }
 
     return NGX_CONF_OK;
 }

@@ -1,0 +1,25 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_MODULE_VALUE_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_MODULE_VALUE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+/*
+ * Layer 5.  What the table of commands refers to: "agentstream_zone".
+ */
+
+
+char *ngx_http_agentstream_module_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_MODULE_VALUE_H_INCLUDED_ */
