@@ -10,13 +10,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_agentstream_json.h"
+#include "ngx_http_agentstream_fields.h"
 
 
 /*
- * Layer 1, pure.  The small bodies that clients send (contract 1): a new
- * session, the answers to a question, the reply to a permission request.  Each
- * is checked and written anew for OpenCode; what is not known is refused.
+ * Layer 1, pure.  The small bodies that clients send: a new session, the
+ * answers to a question, the reply to a permission request.  Each is checked
+ * and written anew for OpenCode; what is not known is refused.
  */
 
 
@@ -28,16 +28,16 @@ typedef enum {
 
 
 typedef struct {
-    ngx_str_t                            text;         /* for OpenCode */
-    u_char                               error[128];   /* what is wrong, and
-                                                          with which field */
-    size_t                               error_len;
+    ngx_str_t                            text;     /* for OpenCode */
+    ngx_http_agentstream_fields_error_t  error;
 } ngx_http_agentstream_body_t;
 
 
-/* NGX_OK, NGX_DECLINED: error says why, NGX_ERROR: no memory */
+/* conf NULL: all is allowed; NGX_OK, NGX_DECLINED: error says why, NGX_ERROR:
+   no memory */
 ngx_int_t ngx_http_agentstream_body_build(ngx_pool_t *pool, ngx_uint_t kind,
-    ngx_str_t *text, ngx_http_agentstream_body_t *body);
+    ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text,
+    ngx_http_agentstream_body_t *body);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_BODY_H_INCLUDED_ */

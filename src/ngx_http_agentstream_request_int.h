@@ -13,16 +13,18 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_zone.h"
 
 
 /*
  * Layer 4, private to the request: routing, checks and errors (request), the
- * path (request_path), the page that has sent it (request_origin), turns and
- * their streams (request_turn), sessions and their history (request_session),
- * what ends or unblocks a turn (request_answer), also one that is not kept
- * (request_unkept), and calls whose outcome is the response (request_relay).
+ * path (request_path), the page that has sent it (request_origin), bodies
+ * (request_body), turns and their streams (request_turn), sessions and their
+ * history (request_session), what ends or unblocks a turn (request_answer), also
+ * one that is not kept (request_unkept), and calls whose outcome is the response
+ * (request_relay).
  */
 
 
@@ -172,6 +174,10 @@ ngx_int_t ngx_http_agentstream_request_unkept(
    the handler returns and text is empty */
 ngx_str_t ngx_http_agentstream_request_body(
     ngx_http_agentstream_request_t *req, ngx_uint_t kind, ngx_int_t *rc);
+/* the same for a prompt; NGX_DECLINED: *rc is what the handler returns */
+ngx_int_t ngx_http_agentstream_request_prompt(
+    ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
+    ngx_int_t *rc);
 
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(

@@ -32,40 +32,6 @@ static ngx_int_t ngx_http_agentstream_request_directory(
 static void ngx_http_agentstream_request_delete_handler(ngx_event_t *ev);
 
 
-ngx_str_t
-ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
-    ngx_uint_t kind, ngx_int_t *rc)
-{
-    ngx_str_t                    message, none;
-    ngx_http_agentstream_body_t  body;
-
-    *rc = ngx_http_agentstream_body_build(req->request->pool, kind,
-                                          &req->body, &body);
-
-    ngx_http_agentstream_request_free_body(req);
-
-    if (*rc == NGX_OK) {
-        return body.text;
-    }
-
-    if (*rc == NGX_DECLINED) {
-        message.data = body.error;
-        message.len = body.error_len;
-
-        *rc = ngx_http_agentstream_request_error_text(req,
-                                                      NGX_HTTP_BAD_REQUEST,
-                                                      &message, NULL);
-
-    } else {
-        *rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    ngx_str_null(&none);
-
-    return none;
-}
-
-
 static ngx_int_t
 ngx_http_agentstream_request_directory(ngx_http_agentstream_request_t *req,
     ngx_str_t *directory)
@@ -113,15 +79,10 @@ ngx_http_agentstream_request_create(ngx_http_agentstream_request_t *req)
     ngx_str_t                      directory, content;
     ngx_http_agentstream_relay_t  *relay;
 
-    if (req->body.len) {
-        content = ngx_http_agentstream_request_body(req,
+    content = ngx_http_agentstream_request_body(req,
                                       NGX_HTTP_AGENTSTREAM_BODY_SESSION, &rc);
-        if (content.len == 0) {
-            return rc;
-        }
-
-    } else {
-        ngx_str_set(&content, "{}");
+    if (content.len == 0) {
+        return rc;
     }
 
     if (ngx_http_agentstream_request_directory(req, &directory) != NGX_OK) {

@@ -17,7 +17,6 @@
 #include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_output.h"
-#include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_rebuild.h"
 #include "ngx_http_agentstream_request_int.h"
@@ -30,8 +29,6 @@ typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_turn_args_t     args;
     ngx_http_agentstream_waiter_t        waiter;
-    u_char                               id[
-                                        NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN];
 } ngx_http_agentstream_sender_t;
 
 
@@ -68,7 +65,6 @@ ngx_int_t
 ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
 {
     ngx_int_t                       rc;
-    ngx_str_t                       message;
     ngx_http_request_t             *r;
     ngx_http_cleanup_t             *cln;
     ngx_http_agentstream_sender_t  *sender;
@@ -85,35 +81,20 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     sender->waiter.handler = ngx_http_agentstream_request_queue_handler;
     sender->waiter.data = sender;
 
-    ngx_http_agentstream_turn_id(sender->id);
-
     sender->args.conf = req->conf;
     sender->args.route = req->server;
     sender->args.session = req->session;
-    sender->args.id.data = sender->id;
-    sender->args.id.len = sizeof(sender->id);
 
-    rc = ngx_http_agentstream_prompt_build(r->pool, &req->body,
-                                           &sender->args.id, &prompt);
-
-    ngx_http_agentstream_request_free_body(req);
-
-    if (rc == NGX_DECLINED) {
-        message.data = prompt.error;
-        message.len = prompt.error_len;
-
-        return ngx_http_agentstream_request_error_text(req,
-                                                       NGX_HTTP_BAD_REQUEST,
-                                                       &message, NULL);
+    if (ngx_http_agentstream_request_prompt(req, &prompt, &rc) != NGX_OK) {
+        return rc;
     }
 
-    if (rc != NGX_OK
-        || ngx_http_agentstream_request_key(req, &sender->args.key) != NGX_OK)
-    {
+    if (ngx_http_agentstream_request_key(req, &sender->args.key) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     sender->args.prompt = prompt.body;
+    sender->args.files = prompt.files;
     sender->args.request_id = prompt.request_id;
 
     cln = ngx_http_cleanup_add(r, 0);
@@ -131,39 +112,33 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
 static ngx_int_t
 ngx_http_agentstream_request_start(ngx_http_agentstream_sender_t *sender)
 {
-    u_char                           id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    u_char                           buf[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
     ngx_int_t                        rc;
-    ngx_str_t                        other;
+    ngx_str_t                        id;
     ngx_http_agentstream_request_t  *req;
 
     req = sender->req;
-    other.data = id;
+    id.data = buf;
 
-    rc = ngx_http_agentstream_turn_create(&sender->args, &other);
+    rc = ngx_http_agentstream_turn_create(&sender->args, &id);
 
     if (rc == NGX_BUSY) {
-        return ngx_http_agentstream_request_busy(sender, &other);
+        return ngx_http_agentstream_request_busy(sender, &id);
     }
 
     ngx_http_agentstream_request_dequeue(sender);
     ngx_pfree(req->request->pool, sender->args.prompt.data);
 
-    switch (rc) {
-
-    case NGX_OK:
-        return ngx_http_agentstream_request_read(req, &sender->args.key,
-                                                 &sender->args.id, 0, 1);
-
-    case NGX_DECLINED:
-        /* the same client_request_id: the same turn, from its beginning */
-        return ngx_http_agentstream_request_read(req, &sender->args.key, &other,
-                                                 0, 1);
-
-    default: /* NGX_ERROR */
+    if (rc == NGX_ERROR) {
         return ngx_http_agentstream_request_error(req,
                                              NGX_HTTP_SERVICE_UNAVAILABLE,
                                              "Out of zone memory", NULL);
     }
+
+    /* a new one, or that of the same client_request_id: from its beginning */
+
+    return ngx_http_agentstream_request_read(req, &sender->args.key, &id, 0,
+                                             1);
 }
 
 

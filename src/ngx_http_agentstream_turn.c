@@ -16,6 +16,7 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+static void ngx_http_agentstream_turn_id(u_char *dst);
 static ngx_int_t ngx_http_agentstream_turn_register(
     ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
     ngx_str_t *other);
@@ -53,7 +54,82 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
 }
 
 
-void
+u_char *
+ngx_http_agentstream_turn_timestamp(void)
+{
+    ngx_time_t                    *tp;
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_http_agentstream_worker->turns;
+    tp = ngx_timeofday();
+
+    if (tp->sec != turns->sec) {
+        turns->sec = tp->sec;
+        turns->ms = tp->msec;
+
+        ngx_http_agentstream_acp_timestamp(turns->timestamp, tp->sec,
+                                           tp->msec);
+
+    } else if (tp->msec != turns->ms) {
+        turns->ms = tp->msec;
+
+        ngx_http_agentstream_acp_msec(turns->timestamp, tp->msec);
+    }
+
+    return turns->timestamp;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *id)
+{
+    u_char                        buf[NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN];
+    ngx_int_t                     rc;
+    ngx_str_t                     own;
+    ngx_http_agentstream_turn_t  *turn;
+
+    /* who waits asks again and again, and need not pay for more */
+
+    rc = ngx_http_agentstream_turn_register(NULL, args, id);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    /* ids ascend: this one is later than all of the turn before it */
+
+    own.data = buf;
+    own.len = sizeof(buf);
+
+    ngx_http_agentstream_turn_id(own.data);
+
+    turn = ngx_http_agentstream_turn_alloc(args, &own);
+    if (turn == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_agentstream_turn_register(turn, args, id);
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_translate_destroy(turn->translate);
+        ngx_destroy_pool(turn->pool);
+        return rc;
+    }
+
+    id->len = own.len;
+    ngx_memcpy(id->data, own.data, own.len);
+
+    turn->announce = 1;
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+
+    ngx_http_agentstream_turn_begin(turn);
+
+    return NGX_OK;
+}
+
+
+static void
 ngx_http_agentstream_turn_id(u_char *dst)
 {
     u_char                         bytes[16];
@@ -83,69 +159,6 @@ ngx_http_agentstream_turn_id(u_char *dst)
 }
 
 
-u_char *
-ngx_http_agentstream_turn_timestamp(void)
-{
-    ngx_time_t                    *tp;
-    ngx_http_agentstream_turns_t  *turns;
-
-    turns = ngx_http_agentstream_worker->turns;
-    tp = ngx_timeofday();
-
-    if (tp->sec != turns->sec) {
-        turns->sec = tp->sec;
-        turns->ms = tp->msec;
-
-        ngx_http_agentstream_acp_timestamp(turns->timestamp, tp->sec,
-                                           tp->msec);
-
-    } else if (tp->msec != turns->ms) {
-        turns->ms = tp->msec;
-
-        ngx_http_agentstream_acp_msec(turns->timestamp, tp->msec);
-    }
-
-    return turns->timestamp;
-}
-
-
-ngx_int_t
-ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
-    ngx_str_t *other)
-{
-    ngx_int_t                     rc;
-    ngx_http_agentstream_turn_t  *turn;
-
-    /* who waits asks again and again, and need not pay for more */
-
-    rc = ngx_http_agentstream_turn_register(NULL, args, other);
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    turn = ngx_http_agentstream_turn_alloc(args);
-    if (turn == NULL) {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_http_agentstream_turn_register(turn, args, other);
-
-    if (rc != NGX_OK) {
-        ngx_http_agentstream_translate_destroy(turn->translate);
-        ngx_destroy_pool(turn->pool);
-        return rc;
-    }
-
-    turn->announce = 1;
-    ngx_post_event(&turn->wake, &ngx_posted_events);
-
-    ngx_http_agentstream_turn_begin(turn);
-
-    return NGX_OK;
-}
-
-
 void
 ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
 {
@@ -172,7 +185,8 @@ ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
 
 
 ngx_http_agentstream_turn_t *
-ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
+ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *id)
 {
     ngx_pool_t                   *pool;
     ngx_http_agentstream_turn_t  *turn;
@@ -194,13 +208,16 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
     turn->route.data = ngx_pstrdup(pool, &args->route);
     turn->session.len = args->session.len;
     turn->session.data = ngx_pstrdup(pool, &args->session);
-    turn->id.len = args->id.len;
-    turn->id.data = ngx_pstrdup(pool, &args->id);
+    turn->id.len = id->len;
+    turn->id.data = ngx_pstrdup(pool, id);
     turn->prompt.len = args->prompt.len;
     turn->prompt.data = ngx_pstrdup(pool, &args->prompt);
+    turn->files.len = args->files.len;
+    turn->files.data = ngx_pstrdup(pool, &args->files);
 
     if (turn->route.data == NULL || turn->session.data == NULL
         || turn->id.data == NULL || turn->prompt.data == NULL
+        || turn->files.data == NULL
         || ngx_array_init(&turn->sessions, pool, 4, sizeof(ngx_str_t *))
            != NGX_OK
         || ngx_array_init(&turn->routes, pool, 4,
@@ -212,6 +229,10 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args)
 
     if (ngx_http_agentstream_turn_child(turn, &turn->session) != NGX_OK) {
         goto failed;
+    }
+
+    if (turn->prompt.len) {
+        ngx_http_agentstream_prompt_set_id(&turn->prompt, &turn->id);
     }
 
     ngx_queue_init(&turn->queue);

@@ -27,9 +27,9 @@ typedef struct {
     ngx_str_t                            route;
     ngx_str_t                            session;
     ngx_str_t                            key;      /* ... in the zone */
-    ngx_str_t                            id;       /* of the user message */
-    ngx_str_t                            prompt;   /* OpenCode's JSON body, with
-                                                      that id in it */
+    ngx_str_t                            prompt;   /* OpenCode's JSON body, see
+                                                      prompt.h */
+    ngx_str_t                            files;    /* ... and what it names */
     ngx_str_t                            request_id;   /* client_request_id */
     ngx_http_agentstream_ticket_t       *ticket;   /* of a queued sender */
 } ngx_http_agentstream_turn_args_t;
@@ -41,9 +41,6 @@ ngx_int_t ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle);
    others */
 void ngx_http_agentstream_turn_leave(ngx_msec_t timeout);
 
-/* a new turn's id, NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN bytes */
-void ngx_http_agentstream_turn_id(u_char *dst);
-
 /* what identifies a session in the zone, for all workers */
 ngx_int_t ngx_http_agentstream_turn_key(ngx_pool_t *pool,
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
@@ -53,14 +50,14 @@ ngx_int_t ngx_http_agentstream_turn_key(ngx_pool_t *pool,
 u_char *ngx_http_agentstream_turn_timestamp(void);
 
 /*
- * Starts a turn; all strings are copied.  NGX_OK; NGX_DECLINED: request_id has
- * started one before, other is its id; NGX_BUSY: another one runs in this
- * session and other is its id, or others wait in front and it is empty;
- * NGX_ERROR: out of memory, of the zone or of all.  other has room for
- * NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
+ * Starts a turn; all strings are copied.  NGX_OK: id is its id, which is that
+ * of its user message, too; NGX_DECLINED: request_id has started one before,
+ * id is its id; NGX_BUSY: another one runs in this session and id is its id, or
+ * others wait in front and it is empty; NGX_ERROR: out of memory, of the zone
+ * or of all.  id has room for NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
  */
 ngx_int_t ngx_http_agentstream_turn_create(
-    ngx_http_agentstream_turn_args_t *args, ngx_str_t *other);
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *id);
 
 /*
  * Takes over a turn whose worker is dead: what its journal says was sent,

@@ -46,13 +46,12 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
     args.conf = conf;
     args.route = *route;
     args.session = *session;
-    args.id = *id;
 
     if (ngx_http_agentstream_turn_claim(id, 0) == NULL) {
         return NGX_DECLINED;
     }
 
-    turn = ngx_http_agentstream_turn_alloc(&args);
+    turn = ngx_http_agentstream_turn_alloc(&args, id);
     if (turn == NULL) {
         return NGX_ERROR;
     }

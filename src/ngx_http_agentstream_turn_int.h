@@ -16,6 +16,7 @@
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_journal.h"
 #include "ngx_http_agentstream_notify.h"
+#include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_reconcile.h"
 #include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_translate.h"
@@ -85,6 +86,7 @@ typedef struct {
     ngx_str_t                            route;
     ngx_str_t                            session;
     ngx_str_t                            prompt;
+    ngx_str_t                            files;    /* that the prompt names */
     ngx_str_t                            directory;
 
     ngx_http_agentstream_call_t         *call;     /* resolve, prompt, abort */
@@ -199,7 +201,7 @@ void ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
 
 /* not yet known to anybody else; NULL: no memory */
 ngx_http_agentstream_turn_t *ngx_http_agentstream_turn_alloc(
-    ngx_http_agentstream_turn_args_t *args);
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *id);
 /* a translator for the turn, that knows nothing yet */
 ngx_int_t ngx_http_agentstream_turn_translator(
     ngx_http_agentstream_turn_t *turn);

@@ -27,6 +27,8 @@
 
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_turn_check_files(
+    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_share(
     ngx_http_agentstream_turn_t *turn);
@@ -107,6 +109,10 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
+    if (ngx_http_agentstream_turn_check_files(turn) != NGX_OK) {
+        return;
+    }
+
     if (ngx_http_agentstream_turn_share(turn) != NGX_OK) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
                                        "Out of zone memory", NULL);
@@ -127,6 +133,31 @@ ngx_http_agentstream_turn_resolve_done(void *data,
     }
 
     ngx_http_agentstream_turn_route(turn);
+}
+
+
+/* OpenCode opens the files that a prompt names without asking anybody; a turn
+   with one outside of the session's directory fails here */
+
+static ngx_int_t
+ngx_http_agentstream_turn_check_files(ngx_http_agentstream_turn_t *turn)
+{
+    u_char       reason[128];
+    const char  *field;
+
+    field = ngx_http_agentstream_prompt_outside(&turn->files,
+                                                &turn->directory);
+    if (field == NULL) {
+        return NGX_OK;
+    }
+
+    (void) ngx_snprintf(reason, sizeof(reason),
+                        "\"%s\" must lie in the session's directory%Z", field);
+
+    ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_REQUEST,
+                                   (const char *) reason, NULL);
+
+    return NGX_DECLINED;
 }
 
 

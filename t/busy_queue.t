@@ -7,7 +7,8 @@
 # Broken by: a queue per worker, a waiter woken only by its own worker's turns,
 # a place in the queue kept by a client that left or by a worker that died, a
 # worker that exits on reload while somebody waits in it, a prompt copied each
-# time its sender looks whether it is its turn.
+# time its sender looks whether it is its turn, an id made before the turn
+# begins.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -15,6 +16,9 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 use AgentStream::Process qw(slurp);
+use Time::Local qw(timegm);
+
+no warnings 'portable';
 
 my $t = AgentStream->new(attach(timeout => 120,
     location => 'agentstream_busy queue; client_max_body_size 8m;'));
@@ -38,6 +42,14 @@ my %ids = map { turn_id($_) => 1 } @c;
 is(scalar keys %ids, 10, 'each its own');
 is(join(' ', map { turn_id($_) } @c), join(' ', sort keys %ids),
    'ids ascend with the queue');
+
+# made when its turn began, not when it came: in milliseconds, of which an id
+# has the low 36 bits
+
+my @began = map { hex(substr turn_id($_), 4, 12) >> 12 } @c;
+my @ended = map { msec(packet_json(($_->packets())[-1])->{timestamp}) } @c;
+is(scalar(grep { ($began[$_] - $ended[$_ - 1]) % (1 << 36) >= 1 << 35 }
+          1 .. 9), 0, 'an id is not older than the end of the turn in front');
 
 my @from = map { ($_->packets())[0]{time} } @c;
 my @to = map { ($_->packets())[-1]{time} } @c;
@@ -165,6 +177,14 @@ sub cpu {
     my @stat = split ' ', slurp("/proc/$pid/stat") =~ s/^.*\) //r;
 
     return ($stat[11] + $stat[12]) / 100;
+}
+
+
+sub msec {
+    my ($timestamp) = @_;
+    my ($y, $mon, $d, $h, $min, $sec, $ms) = $timestamp =~ /(\d+)/g;
+
+    return 1000 * timegm($sec, $min, $h, $d, $mon - 1, $y) + $ms;
 }
 
 

@@ -85,11 +85,13 @@ my @accepted = (
      . '{"type":"text","text":"z"}]}'],
 
     ['parts, as they are', qq({"parts":[$hi,{"type":"file","mime":"a/b",)
-     . '"url":"file:///w/a","filename":"a","source":{"x":[null,1.50,-0]}},'
+     . '"url":"file:///w/a","filename":"a","source":{"type":"file",'
+     . '"x":[null,1.50,-0]}},'
      . '{"type":"agent","name":"general"},{"type":"subtask","prompt":"p",'
      . '"description":"d","agent":"general"}]}',
      qq({"parts":[$hi,{"type":"file","mime":"a/b",)
-     . '"url":"file:///w/a","filename":"a","source":{"x":[null,1.50,-0]}},'
+     . '"url":"file:///w/a","filename":"a","source":{"type":"file",'
+     . '"x":[null,1.50,-0]}},'
      . '{"type":"agent","name":"general"},{"type":"subtask","prompt":"p",'
      . '"description":"d","agent":"general"}]}'],
 
@@ -100,11 +102,14 @@ my @accepted = (
      '{"model":{"providerID":"p","modelID":"m/1"},'
      . '"agent":"plan","system":"Be \"brief\".","variant":"high",'
      . qq("tools":{"bash":false,"*":true},"parts":[$hi]})],
+    ['half a pair, and line ends', qq({"tools":{},\r\n"parts":[\n$hi],)
+     . '"system":"\ud83d"}',
+     qq({"tools":{},"parts":[ $hi],"system":"\\ufffd"})],
     ['no tools said', '{"content":"hi","tools":{}}',
      qq({"parts":[$hi],"tools":{}})],
     ['the model the other way round',
      '{"content":"hi","model":{"modelID":"m","providerID":"p"}}',
-     qq({"parts":[$hi],"model":{"modelID":"m","providerID":"p"}})],
+     qq({"parts":[$hi],"model":{"providerID":"p","modelID":"m"}})],
     ['a long request id', '{"content":"hi","client_request_id":"'
      . 'r' x 128 . '"}', qq({"parts":[$hi]})],
 );
@@ -112,6 +117,9 @@ my @accepted = (
 for my $case (@accepted) {
     my ($name, $body, $expected) = @$case;
     my $session = $t->session();
+
+    $t->control('config', { sessions => { $session => '/w' } });
+
     my $c = post($session, $body);
 
     my ($prompt) = grep { $_->{url} =~ m{^/session/$session/prompt_async} }
@@ -204,6 +212,37 @@ my @refused = (
     (map { [qq({"parts":[$hi,{"type":$_}]}), 'parts[1].type'] }
      qw("image" "tool" "reasoning" "step-start" "" null 5)),
     [qq({"parts":[$hi,{}]}), 'parts[1].type'],
+    (map { my $type = $_;
+           map { [qq({"parts":[$hi,{"type":"$type","$_":"x"}]}),
+                  "parts[1].$_"] }
+           qw(id messageID sessionID path) }
+     qw(text file agent subtask)),
+    (map { [qq({"parts":[{"type":"file","mime":"a/b","url":$_}]}),
+            'parts[0].url'] }
+     qw(null 5 [] "" "http://h/a" "https://h/a" "ftp://h/a" "/w/a" "w/a"
+        "\tfile:///w/a" "fi\nle:///w/a" "blob:file:///w/a"), '" file:///w/a"',
+     '"data :,"'),
+    [qq({"parts":[{"type":"file","url":"file:///etc/a","url":"data:,a",)
+     . '"url":5}]}', 'parts[0].url'],
+    (map { [qq({"parts":[{"type":"file","url":"data:,","source":$_}]}),
+            'parts[0].source.type'] }
+     qw(null "file" {} {"type":"resource"} {"type":"file","type":"x"})),
+    (map { [qq({"parts":[{"type":"subtask","prompt":$_}]}),
+            'parts[0].prompt'] }
+     '"@/etc/passwd"', '"see @~/a"', '"a\n\u0040b"', '"(@"'),
+
+    # files: what is no plain path, whatever the session's directory
+    (map { ([$block->(qq({"type":"resource_link","uri":"$_"})),
+             'content[0].uri'],
+            [qq({"parts":[$hi,{"type":"file","mime":"a/b","url":"$_"}]}),
+             'parts[1].url']) }
+     map { s/^\//file:\/\/\/w\//r }
+     qw(/../a /.. /%2e%2e/a /.%2E/a /./a //a /..%2fa /%2Fa /..%5ca
+        /%252e%252e/a /%25%32%65/a /a%00 /a%0a /a%7F /a% /a%4 /a%zz
+        /%c0%ae%c0%ae/a /a#b /a?b /a?start=x /a\\\\..\\\\b /.\t./a /a\u0000
+        file: file:a file:// file:////w/a file://h/w/a file://w/a
+        file://127.0.0.1/w/a file://%6cocalhost/w/a file://u@localhost/w/a
+        file://localhost:1/w/a \u0046ile:///w/../a FILE:///w/../a)),
 
     # the rest
     (map { [$with->(qq("model":$_)), 'model'] }

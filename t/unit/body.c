@@ -8,8 +8,9 @@
  * The small bodies: what OpenCode gets of a good one, and why a bad one is
  * refused.
  *
- * Broken by: a field that is passed on without being known, a type that is not
- * looked at, a name that may come twice.
+ * Broken by: a field that is passed on without being known or allowed, a type
+ * that is not looked at, a name that may come twice, a value of the
+ * configuration that is not escaped.
  */
 
 
@@ -27,6 +28,9 @@ extern ngx_log_t  ngx_unit_log;
 #define REPLY    NGX_HTTP_AGENTSTREAM_BODY_REPLY
 
 
+static ngx_http_agentstream_fields_conf_t  *conf;
+
+
 static void
 good(ngx_uint_t kind, const char *text, const char *expected)
 {
@@ -40,7 +44,7 @@ good(ngx_uint_t kind, const char *text, const char *expected)
     s.len = ngx_strlen(text);
     s.data = tap_copy(text, s.len);
 
-    rc = ngx_http_agentstream_body_build(pool, kind, &s, &body);
+    rc = ngx_http_agentstream_body_build(pool, kind, conf, &s, &body);
 
     free(s.data);
 
@@ -68,15 +72,54 @@ bad(ngx_uint_t kind, const char *text, const char *field)
     s.len = ngx_strlen(text);
     s.data = tap_copy(text, s.len);
 
-    rc = ngx_http_agentstream_body_build(pool, kind, &s, &body);
+    rc = ngx_http_agentstream_body_build(pool, kind, conf, &s, &body);
 
     free(s.data);
 
     tap_ok(rc == NGX_DECLINED
-           && ngx_strnstr(body.error, (char *) field, body.error_len) != NULL,
+           && ngx_strnstr(body.error.data, (char *) field, body.error.len)
+              != NULL,
            "%s", text);
 
     ngx_destroy_pool(pool);
+}
+
+
+/* what the configuration allows and sets */
+
+static void
+configured(void)
+{
+    ngx_http_agentstream_fields_conf_t  set;
+
+    ngx_memzero(&set, sizeof(ngx_http_agentstream_fields_conf_t));
+    conf = &set;
+
+    set.allowed = NGX_HTTP_AGENTSTREAM_FIELD_TITLE;
+
+    good(SESSION, "{\"title\":\"a\"}", "{\"title\":\"a\"}");
+    bad(SESSION, "{\"agent\":\"a\"}", "\"agent\" must not be sent here");
+    bad(SESSION, "{\"model\":{\"providerID\":\"p\",\"modelID\":\"m\"}}",
+        "\"model\" must not be sent here");
+    good(REPLY, "{\"reply\":\"once\",\"message\":\"x\"}",
+         "{\"reply\":\"once\",\"message\":\"x\"}");
+
+    set.allowed = NGX_HTTP_AGENTSTREAM_FIELD_ALL;
+    ngx_str_set(&set.agent, "a\"b\n\xff");
+
+    good(SESSION, "{}", "{\"agent\":\"a\\\"b\\n\xef\xbf\xbd\"}");
+    bad(SESSION, "{\"agent\":\"a\"}", "\"agent\" must not be sent here");
+
+    ngx_str_null(&set.agent);
+    ngx_str_set(&set.provider, "p\\");
+    ngx_str_set(&set.model, "m/1");
+
+    good(SESSION, "{\"title\":\"a\",\"agent\":\"x\"}",
+         "{\"title\":\"a\",\"agent\":\"x\",\"model\":"
+         "{\"providerID\":\"p\\\\\",\"id\":\"m/1\"}}");
+    bad(SESSION, "{\"model\":{\"providerID\":\"p\",\"modelID\":\"m\"}}",
+        "\"model\" must not be sent here");
+    good(ANSWERS, "{\"answers\":[[]]}", "{\"answers\":[[]]}");
 }
 
 
@@ -124,6 +167,8 @@ main(void)
     bad(REPLY, "{\"reply\":null}", "reply");
     bad(REPLY, "{\"message\":\"x\"}", "reply");
     bad(REPLY, "{\"reply\":\"once\",\"message\":[]}", "message");
+
+    configured();
 
     return tap_done();
 }
