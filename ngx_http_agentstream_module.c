@@ -15,6 +15,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_module_value.h"
 #include "ngx_http_agentstream_notify.h"
@@ -123,6 +124,27 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       ngx_http_set_complex_value_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_agentstream_loc_conf_t, directory),
+      NULL },
+
+    { ngx_string("agentstream_fields"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_conf_set_bitmask_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, fields),
+      &ngx_http_agentstream_module_fields },
+
+    { ngx_string("agentstream_agent"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_set_complex_value_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, agent),
+      NULL },
+
+    { ngx_string("agentstream_model"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_agentstream_module_model,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, model),
       NULL },
 
     { ngx_string("agentstream_keepalive"),
@@ -381,11 +403,14 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
      *     conf->name = { 0, NULL };
      *     conf->server = NULL;
      *     conf->status = 0;
+     *     conf->fields = 0;
      *     conf->body_size = 0;
      */
 
     conf->route = NGX_CONF_UNSET_PTR;
     conf->directory = NGX_CONF_UNSET_PTR;
+    conf->agent = NGX_CONF_UNSET_PTR;
+    conf->model = NGX_CONF_UNSET_PTR;
     conf->keepalive = NGX_CONF_UNSET_MSEC;
     conf->heartbeat = NGX_CONF_UNSET_MSEC;
     conf->idle_timeout = NGX_CONF_UNSET_MSEC;
@@ -435,6 +460,11 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     ngx_conf_merge_ptr_value(conf->route, prev->route, NULL);
     ngx_conf_merge_ptr_value(conf->directory, prev->directory, NULL);
+    ngx_conf_merge_bitmask_value(conf->fields, prev->fields,
+                                 (NGX_CONF_BITMASK_SET
+                                  |NGX_HTTP_AGENTSTREAM_FIELD_ALL));
+    ngx_conf_merge_ptr_value(conf->agent, prev->agent, NULL);
+    ngx_conf_merge_ptr_value(conf->model, prev->model, NULL);
     ngx_conf_merge_msec_value(conf->keepalive, prev->keepalive, 15000);
     ngx_conf_merge_msec_value(conf->heartbeat, prev->heartbeat, 60000);
     ngx_conf_merge_msec_value(conf->idle_timeout, prev->idle_timeout, 300000);

@@ -55,6 +55,10 @@ typedef struct {
     ngx_http_complex_value_t            *route;
     ngx_http_complex_value_t            *directory;
 
+    ngx_uint_t                           fields;     /* bits, see fields.h */
+    ngx_http_complex_value_t            *agent;
+    ngx_http_complex_value_t            *model;
+
     ngx_msec_t                           keepalive;
     ngx_msec_t                           heartbeat;
     ngx_msec_t                           idle_timeout;

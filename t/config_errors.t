@@ -42,6 +42,14 @@ my @bad = (
     ['no time', location => 'agentstream_keepalive soon;'],
     ['given twice', location =>
      'agentstream_keepalive 1s; agentstream_keepalive 2s;'],
+    ['no field', location => 'agentstream_fields;'],
+    ['an unknown field', location => 'agentstream_fields content colour;'],
+    ['a field of OpenCode only', location => 'agentstream_fields noReply;'],
+    ['a model without provider', location => 'agentstream_model fast;'],
+    ['a model of nobody', http => 'agentstream_model /fast;'],
+    ['a provider of nothing', server => 'agentstream_model lab/;'],
+    ['two models', location => 'agentstream_model a/b; agentstream_model c/d;'],
+    ['two agents', location => 'agentstream_agent a; agentstream_agent b;'],
     ['a status with an argument', server =>
      'location /x { agentstream_status on; }'],
     ['a status twice', server =>
@@ -61,6 +69,13 @@ my @good = (
     ['a zone', http => 'agentstream_zone 1m;'],
     ['a zone that retains', http => 'agentstream_zone 1m retain=5s;'],
     ['a time for all', http => 'agentstream_keepalive 5s;'],
+    ['fields', location => 'agentstream_fields content model agent system'
+     . ' variant tools parts client_request_id title;'],
+    ['all fields', http => 'agentstream_fields all;'],
+    ['a model', location => 'agentstream_model lab/vendor/fast;'],
+    ['a model by variable', location => 'agentstream_model $arg_model;'],
+    ['no model, no agent', location =>
+     'agentstream_model ""; agentstream_agent "";'],
     ['a status', server => 'location ~ ^/x$ { agentstream_status; }'],
     ['a time for a server', server => 'agentstream_keepalive 500ms;'],
 );
