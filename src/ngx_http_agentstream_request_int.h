@@ -22,9 +22,9 @@
  * Layer 4, private to the request: routing, checks and errors (request), the
  * path (request_path), the page that has sent it (request_origin), bodies
  * (request_body), turns and their streams (request_turn), sessions and their
- * history (request_session), what ends or unblocks a turn (request_answer), also
- * one that is not kept (request_unkept), and calls whose outcome is the response
- * (request_relay).
+ * history (request_session), what ends or unblocks a turn (request_answer),
+ * also one that is not kept (request_unkept), and calls whose outcome is the
+ * response (request_relay).
  */
 
 
