@@ -30,7 +30,8 @@ static void ngx_http_agentstream_translate_tool_state_member(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
     const char *key, const char *name, const char *dflt);
 static void ngx_http_agentstream_translate_tool_state_content(
-    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    ngx_uint_t core);
 static void ngx_http_agentstream_translate_tool_state_diff(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
 static void ngx_http_agentstream_translate_tool_state_images(
@@ -152,7 +153,7 @@ ngx_http_agentstream_translate_tool_state_build(
 
     ngx_http_agentstream_acp_tool_progress(b, tr->timestamp, &st->tool);
     ngx_http_agentstream_translate_tool_state_output(b, st);
-    ngx_http_agentstream_translate_tool_state_content(b, st);
+    ngx_http_agentstream_translate_tool_state_content(b, st, tr->conf.core);
     ngx_http_agentstream_translate_tool_state_locations(b, st);
 
     if (tr->conf.core) {
@@ -229,9 +230,12 @@ ngx_http_agentstream_translate_tool_state_member(
 }
 
 
+/* core: of all blocks only texts */
+
 static void
 ngx_http_agentstream_translate_tool_state_content(
-    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    ngx_uint_t core)
 {
     size_t     len;
     ngx_str_t  text;
@@ -264,7 +268,7 @@ ngx_http_agentstream_translate_tool_state_content(
         ngx_http_agentstream_acp_text_block(b, &text);
     }
 
-    if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
+    if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED && !core) {
         ngx_http_agentstream_translate_tool_state_diff(b, st);
         ngx_http_agentstream_translate_tool_state_images(b, st);
     }

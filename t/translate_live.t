@@ -276,6 +276,10 @@ my $both = [@{ tool('task', { description => 'x', subagent_type => 'general',
 wave('settings',
     { name => 'core', location => '/core', core => 1,
       orders => ['!think "Hm."', '!say "A. "', @$both] },
+    { name => 'core blocks', location => '/core', core => 1, orders => [
+          call('write', { filePath => "$dir/core.txt", content => 'x' }),
+          call('read', { filePath => "$dir/dot.png" }), '!next',
+          '!say "Done."'] },
     { name => 'kinds', location => '/kinds', orders => [
           call('bash', { command => 'true', description => 'x' }),
           call('glob', { pattern => '*.md' }),
@@ -314,6 +318,13 @@ is(scalar(grep { exists $_->{messageId} || exists $_->{usage}
 is(join('', map { $_->{content}{text} } grep {
         $_->{type} eq 'agent_message_chunk' } @seen), 'A. Done.',
    'core: nothing of the subagent');
+
+my @blocks = map { @{ $_->{content} // [] } } grep {
+                 $_->{type} eq 'tool_call_progress' } packets_of('core blocks');
+
+ok(@blocks >= 2, 'core: what tools have said');
+is(join(' ', grep { $_ ne 'text' } map { $_->{content}{type} // $_->{type} }
+        @blocks), '', 'core: no diffs and no images');
 
 my %kind = map { ($_->{_meta}{toolName} => $_->{kind}) }
            grep { $_->{type} eq 'tool_call_start' } packets_of('kinds');

@@ -303,6 +303,10 @@ export function core(packet) {
   const five = ['agent_message_chunk', 'tool_call_start', 'tool_call_progress', 'prompt_response', 'error']
   if (!five.includes(packet.type) || packet._meta?.sessionId) return null
   const { messageId, usage, ...rest } = packet
+  if (Array.isArray(rest.content)) {
+    const texts = rest.content.filter(b => b.content?.type === 'text')
+    rest.content = texts.length ? texts : null
+  }
   return '_meta' in rest && rest.type !== 'prompt_response' ? { ...rest, _meta: null } : rest
 }
 

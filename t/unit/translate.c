@@ -400,7 +400,7 @@ essence(cJSON *packets)
 static cJSON *
 core(cJSON *packet)
 {
-    cJSON       *meta;
+    cJSON       *meta, *blocks, *block, *next;
     const char  *type;
 
     type = packet_type(packet);
@@ -423,6 +423,28 @@ core(cJSON *packet)
     if (meta && strcmp(type, "prompt_response") != 0) {
         cJSON_ReplaceItemInObjectCaseSensitive(packet, "_meta",
                                                cJSON_CreateNull());
+    }
+
+    /* of the blocks of a tool's content only texts */
+
+    blocks = cJSON_GetObjectItemCaseSensitive(packet, "content");
+
+    if (cJSON_IsArray(blocks)) {
+
+        for (block = blocks->child; block; block = next) {
+            next = block->next;
+
+            if (strcmp(packet_type(cJSON_GetObjectItem(block, "content")),
+                       "text") != 0)
+            {
+                cJSON_Delete(cJSON_DetachItemViaPointer(blocks, block));
+            }
+        }
+
+        if (blocks->child == NULL) {
+            cJSON_ReplaceItemInObjectCaseSensitive(packet, "content",
+                                                   cJSON_CreateNull());
+        }
     }
 
     return packet;

@@ -8,8 +8,8 @@
  * The translator's rules for what belongs to a turn, for its end, for stored
  * messages, and for what makes no sense.
  * Breaks when: another turn's message is told, a stale idle or error ends the
- * turn, a packet that is not core ACP gets out where only those may, or a value
- * of the wrong type is believed.
+ * turn, a packet or block that is not core ACP gets out where only those may,
+ * or a value of the wrong type is believed.
  */
 
 
@@ -256,6 +256,56 @@ test_core(void)
 }
 
 
+/* the last state of a call that has changed a file and made a picture */
+
+static const char *
+blocks(const char *output)
+{
+    char   *text;
+    cJSON  *packet;
+
+    static char  copy[1024];
+
+    begin();
+    event(ROOT, "message.part.updated", "'part':{'id':'prt_1',"
+          "'messageID':'msg_a','type':'tool','tool':'edit','callID':'c',"
+          "'state':{'status':'completed','input':{'filePath':'/f',"
+          "'oldString':'a','newString':'b'},'output':'%s','attachments':["
+          "{'mime':'image/png','url':'data:image/png;base64,AA=='}]}}",
+          output);
+
+    packet = cJSON_GetArrayItem(f.packets, 1);
+    text = cJSON_PrintUnformatted(cJSON_GetObjectItem(packet, "content"));
+    snprintf(copy, sizeof(copy), "%s", text ? text : "");
+    free(text);
+
+    shown = f.seq;
+    finish("end end_turn", "end");
+
+    return copy;
+}
+
+
+static void
+test_core_blocks(void)
+{
+    const char  *got;
+
+    got = blocks("done");
+
+    tap_ok(strstr(got, "\"done\"") && strstr(got, "\"diff\"")
+           && strstr(got, "\"image\""), "blocks of all kinds");
+
+    f.conf.core = 1;
+    tap_is_str(tap_str(blocks("done")), "[{\"type\":\"content\",\"content\":"
+               "{\"type\":\"text\",\"text\":\"done\",\"annotations\":null},"
+               "\"_meta\":null}]", "core: texts only");
+
+    f.conf.core = 1;
+    tap_is_str(tap_str(blocks("")), "null", "core: no text, no block");
+}
+
+
 static void
 test_history(void)
 {
@@ -397,6 +447,7 @@ main(void)
     test_foreign();
     test_ends();
     test_core();
+    test_core_blocks();
     test_history();
     test_confusion();
 
