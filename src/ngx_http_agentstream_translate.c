@@ -82,6 +82,7 @@ ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
 
     ngx_queue_init(&tr->pending);
 
+    ngx_http_agentstream_acp_destroy(&tr->error);
     ngx_http_agentstream_acp_destroy(&tr->buf);
     ngx_http_agentstream_acp_destroy(&tr->joined);
     ngx_http_agentstream_json_destroy(&tr->json);

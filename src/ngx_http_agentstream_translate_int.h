@@ -205,9 +205,8 @@ struct ngx_http_agentstream_translate_s {
     ngx_queue_t                              pending;   /* calls throttled */
     ngx_queue_t                              holding;   /* all that is held */
 
-    ngx_str_t                                error;     /* the first one's
-                                                           JSON */
-
+    ngx_http_agentstream_acp_buf_t           error;     /* details of the first
+                                                           one; empty: none */
     ngx_http_agentstream_acp_buf_t           buf;       /* a packet */
     ngx_http_agentstream_acp_buf_t           joined;    /* a text */
     ngx_http_agentstream_json_t              json;      /* of the error */
@@ -273,6 +272,19 @@ ngx_int_t ngx_http_agentstream_translate_session_compacted(
     ngx_http_agentstream_tr_session_t *s);
 ngx_int_t ngx_http_agentstream_translate_session_end(
     ngx_http_agentstream_translate_t *tr, ngx_uint_t cancelled);
+
+
+/* translate_error.c */
+
+/* what a client may know of an error, as a JSON object */
+ngx_int_t ngx_http_agentstream_translate_error_details(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t error);
+/* "message" of an object without a provider's answer in it; empty: none is
+   left; valid until the next call, and as long as json */
+ngx_int_t ngx_http_agentstream_translate_error_message(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t object, ngx_str_t *message);
 
 
 /* translate_message.c */

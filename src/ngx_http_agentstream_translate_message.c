@@ -289,7 +289,7 @@ ngx_http_agentstream_translate_message_user(
 
     tr->state.error = 0;
     tr->aborted = 0;
-    ngx_str_null(&tr->error);
+    tr->error.len = 0;
 }
 
 
@@ -388,7 +388,7 @@ ngx_http_agentstream_translate_message_begin(
 
     tr->state.error = 0;
     tr->aborted = 0;
-    ngx_str_null(&tr->error);
+    tr->error.len = 0;
 
     if (!rest) {
         tr->state.idle = 0;

@@ -153,7 +153,12 @@ ngx_http_agentstream_translate_session_status(
         return NGX_OK;
     }
 
-    message = ngx_http_agentstream_opencode_text(json, status, "message");
+    if (ngx_http_agentstream_translate_error_message(tr, json, status,
+                                                     &message)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
     b = &tr->buf;
 
@@ -197,7 +202,6 @@ ngx_http_agentstream_translate_session_error(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
     ngx_uint_t error)
 {
-    ngx_str_t   raw;
     ngx_uint_t  name;
 
     if (ngx_http_agentstream_json_type(json, error)
@@ -216,9 +220,8 @@ ngx_http_agentstream_translate_session_error(
         return NGX_OK;
     }
 
-    raw = ngx_http_agentstream_json_raw(json, error);
-
-    return ngx_http_agentstream_translate_copy(tr, &tr->error, &raw);
+    return ngx_http_agentstream_translate_error_details(tr, &tr->error, json,
+                                                        error);
 }
 
 
@@ -335,21 +338,23 @@ ngx_http_agentstream_translate_session_end_error(
     ngx_http_agentstream_translate_t *tr)
 {
     int64_t                          code;
-    ngx_str_t                        name, message, raw;
-    ngx_uint_t                       v, data;
+    ngx_str_t                        name, message, details;
+    ngx_uint_t                       v;
     ngx_http_agentstream_json_t     *json;
     ngx_http_agentstream_acp_buf_t  *b;
 
     json = &tr->json;
 
-    if (ngx_http_agentstream_json_parse(json, tr->error.data, tr->error.len)
+    details.data = tr->error.start;
+    details.len = tr->error.len;
+
+    if (ngx_http_agentstream_json_parse(json, details.data, details.len)
         != NGX_OK)
     {
         return NGX_ERROR;
     }
 
     v = ngx_http_agentstream_json_get(json, 0, "name");
-    data = ngx_http_agentstream_json_get(json, 0, "data");
 
     if (ngx_http_agentstream_json_is(json, v, "ContentFilterError")) {
         ngx_str_set(&tr->state.stop_reason, "refusal");
@@ -363,17 +368,14 @@ ngx_http_agentstream_translate_session_end_error(
 
     name = ngx_http_agentstream_json_string(json, v);
 
-    if (name.len == 0) {
-        ngx_str_set(&name, "UnknownError");
-    }
-
-    message = ngx_http_agentstream_opencode_text(json, data, "message");
+    v = ngx_http_agentstream_json_get(json, 0, "message");
+    message = ngx_http_agentstream_json_string(json, v);
 
     if (message.len == 0) {
         message = name;
     }
 
-    v = ngx_http_agentstream_opencode_get(json, data, "statusCode");
+    v = ngx_http_agentstream_json_get(json, 0, "statusCode");
     code = ngx_http_agentstream_json_integer(json, v, 0);
 
     b = &tr->buf;
@@ -388,33 +390,8 @@ ngx_http_agentstream_translate_session_end_error(
         ngx_http_agentstream_acp_literal(b, ",\"code\":null");
     }
 
-    /* details: the name, and all of data beside it */
-
-    ngx_http_agentstream_acp_literal(b, ",\"details\":{");
-
-    if (ngx_http_agentstream_opencode_get(json, data, "name") == 0) {
-        ngx_http_agentstream_acp_member_text(b, "\"name\":", &name);
-
-        if (data && ngx_http_agentstream_json_first(json, data)
-            && ngx_http_agentstream_json_type(json, data)
-               == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
-        {
-            ngx_http_agentstream_acp_literal(b, ",");
-        }
-    }
-
-    if (data && ngx_http_agentstream_json_type(json, data)
-                == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
-    {
-        raw = ngx_http_agentstream_json_raw(json, data);
-
-        raw.data++;
-        raw.len -= 2;
-
-        ngx_http_agentstream_acp_json(b, &raw);
-    }
-
-    ngx_http_agentstream_acp_literal(b, "}}");
+    ngx_http_agentstream_acp_member(b, ",\"details\":", &details);
+    ngx_http_agentstream_acp_literal(b, "}");
 
     return NGX_OK;
 }

@@ -259,6 +259,16 @@ function images(list) {
   })
 }
 
+// OpenCode's message without the provider's answer in it; undefined: nothing is left (21).
+function said({ message, responseBody }) {
+  const body = (responseBody ?? '').trim()
+  if (body && message.trim().endsWith(body)) message = message.trim().slice(0, -body.length)
+  const [, head, tail] = /^(.*?)(\{\s*".*\})\s*$/s.exec(message ?? '') ?? [null, message]
+  if (!tail || head.trim()) return head?.trim().replace(/:$/, '') || undefined
+  const inner = JSON.parse(tail)
+  return inner.message ?? inner.error?.message
+}
+
 // The terminal packet (20-22).
 function ending(events, root) {
   const mine = events.filter(e => e.properties.sessionID === root)
@@ -270,7 +280,11 @@ function ending(events, root) {
   const error = errors.find(e => e.name === 'MessageAbortedError') ?? errors[0]
   const byError = { MessageAbortedError: 'cancelled', ContentFilterError: 'refusal', MessageOutputLengthError: 'max_tokens' }[error?.name]
   if (error && !byError) {
-    return { type: 'error', message: error.data?.message ?? error.name, code: error.data?.statusCode ?? null, details: { name: error.name, ...error.data } }
+    const { statusCode, providerID, modelID, isRetryable } = error.data ?? {}
+    const message = said(error.data ?? {})
+    const details = { name: error.name, message, statusCode, providerID, modelID, isRetryable }
+    for (const key in details) if (details[key] === undefined) delete details[key]
+    return { type: 'error', message: message ?? error.name, code: statusCode ?? null, details }
   }
   const byFinish = { length: 'max_tokens', 'content-filter': 'refusal' }[last?.finish] ?? 'end_turn'
   const tokens = [...new Map(answers.map(m => [m.id, m.tokens])).values()]

@@ -9,7 +9,8 @@
  * messages, and for what makes no sense.
  * Breaks when: another turn's message is told, a stale idle or error ends the
  * turn, a packet or block that is not core ACP gets out where only those may,
- * or a value of the wrong type is believed.
+ * a provider's answer gets out with an error, or a value of the wrong type is
+ * believed.
  */
 
 
@@ -306,6 +307,108 @@ test_core_blocks(void)
 }
 
 
+/* the message of an error packet, and its details */
+
+static void
+is_error(const char *error, const char *expected, const char *name)
+{
+    char   *text;
+    cJSON  *packet;
+
+    static char  got[1024];
+
+    begin();
+    event(ROOT, "session.error", "'error':%s", error);
+
+    (void) ngx_http_agentstream_translate_finish(f.tr, 0);
+
+    packet = cJSON_GetArrayItem(f.packets, 0);
+    text = cJSON_PrintUnformatted(cJSON_GetObjectItem(packet, "details"));
+
+    snprintf(got, sizeof(got), "%s %s", field(packet, "message"),
+             text ? text : "");
+    free(text);
+
+    strcpy(buffer, expected);
+    quotes(buffer);
+    tap_is_str(tap_str(got), buffer, name);
+
+    teardown(&f);
+}
+
+
+static void
+test_errors(void)
+{
+    is_error("{'name':'APIError','data':{'message':'refused','statusCode':401,"
+             "'isRetryable':false,'providerID':'p','modelID':'m','name':'own',"
+             "'responseHeaders':{'x-key':'SECRET'},'responseBody':'SECRET',"
+             "'metadata':{'url':'http://h/?key=SECRET'},'new':{'a':'SECRET'}},"
+             "'stack':'SECRET'}",
+             "refused {'name':'APIError','message':'refused','statusCode':401,"
+             "'providerID':'p','modelID':'m','isRetryable':false}",
+             "what is kept of an error");
+
+    is_error("{'name':'APIError','data':{'message':{'text':'SECRET'},"
+             "'statusCode':'SECRET','isRetryable':['SECRET'],"
+             "'providerID':{'key':'SECRET'},'modelID':1}}",
+             "APIError {'name':'APIError'}", "nothing of another type");
+
+    is_error("{'name':{'key':'SECRET'},'data':'SECRET'}",
+             "UnknownError {'name':'UnknownError'}", "no name, no data");
+
+    /* OpenCode says what a provider answered where it cannot tell the message
+       in it */
+
+    is_error("{'name':'APIError','data':{'message':"
+             "'Bad Gateway: upstream 10.0.0.7 SECRET','responseBody':"
+             "'\\n upstream 10.0.0.7 SECRET\\r\\n','statusCode':502}}",
+             "Bad Gateway {'name':'APIError','message':'Bad Gateway',"
+             "'statusCode':502}", "a body behind the message");
+
+    is_error("{'name':'APIError','data':{'message':'SECRET',"
+             "'responseBody':'SECRET'}}",
+             "APIError {'name':'APIError'}", "a body for a message");
+
+    is_error("{'name':'APIError','data':{'message':'Bad Gateway: "
+             "{\\n \\'trace\\':\\'SECRET\\'}\\n'}}",
+             "Bad Gateway {'name':'APIError','message':'Bad Gateway'}",
+             "JSON behind the message");
+
+    is_error("{'name':'UnknownError','data':{'message':'{\\'message\\':"
+             "\\'so \\\\\\'it\\\\\\' is\\',\\'org\\':\\'SECRET\\'}'}}",
+             "so 'it' is {'name':'UnknownError',"
+             "'message':'so \\'it\\' is'}",
+             "JSON for a message, which has one");
+
+    is_error("{'name':'UnknownError','data':{'message':"
+             "'{\\'type\\':\\'error\\',\\'error\\':{\\'message\\':"
+             "\\'busy\\',\\'org\\':\\'SECRET\\'}}'}}",
+             "busy {'name':'UnknownError','message':'busy'}",
+             "JSON for a message, which has one in its error");
+
+    is_error("{'name':'UnknownError','data':{'message':"
+             "'{\\'org\\':\\'SECRET\\'}'}}",
+             "UnknownError {'name':'UnknownError'}",
+             "JSON for a message, which has none");
+
+    is_error("{'name':'E','data':{'message':'a {b} and {c}'}}",
+             "a {b} and {c} {'name':'E','message':'a {b} and {c}'}",
+             "no JSON in the message");
+
+    begin();
+    event(ROOT, "session.status", "'status':{'type':'retry','attempt':1,"
+          "'message':'Overloaded: {\\'org\\':\\'SECRET\\'}','next':5}");
+    event(ROOT, "session.status", "'status':{'type':'retry','attempt':2,"
+          "'message':'{\\'error\\':{\\'message\\':\\'busy\\'}}'}");
+    event(ROOT, "session.status", "'status':{'type':'retry','attempt':3,"
+          "'message':'{\\'org\\':\\'SECRET\\'}'}");
+    expect("retry 1 'Overloaded'\nretry 2 'busy'\nretry 3 ''",
+           "nor is JSON told as the reason of a retry");
+    finish("end end_turn", "end");
+}
+
+
 static void
 test_history(void)
 {
@@ -448,6 +551,7 @@ main(void)
     test_ends();
     test_core();
     test_core_blocks();
+    test_errors();
     test_history();
     test_confusion();
 
