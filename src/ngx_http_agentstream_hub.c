@@ -48,8 +48,11 @@ struct ngx_http_agentstream_hub_s {
     ngx_http_agentstream_json_t          json;
 
     ngx_queue_t                          subs;
-    ngx_http_agentstream_route_t        *routes[   /* by session id */
-                                           NGX_HTTP_AGENTSTREAM_HUB_BUCKETS];
+
+    /* by session id; as many buckets as routes, or more, on the heap */
+    ngx_http_agentstream_route_t       **routes;
+    ngx_uint_t                           nbuckets;
+    ngx_uint_t                           nroutes;
 
     ngx_event_t                          retry;
     ngx_event_t                          silence;
@@ -62,7 +65,7 @@ struct ngx_http_agentstream_hub_s {
 
 
 #define ngx_http_agentstream_hub_bucket(hub, hash)                            \
-    &(hub)->routes[(hash) % NGX_HTTP_AGENTSTREAM_HUB_BUCKETS]
+    &(hub)->routes[(hash) & ((hub)->nbuckets - 1)]
 
 
 static ngx_http_agentstream_hub_t *ngx_http_agentstream_hub_find(
@@ -72,6 +75,7 @@ static ngx_http_agentstream_hub_t *ngx_http_agentstream_hub_create(
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_str_t *directory);
 static void ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub);
+static void ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub);
 static void ngx_http_agentstream_hub_connect(ngx_http_agentstream_hub_t *hub);
 static void ngx_http_agentstream_hub_opened(ngx_http_agentstream_hub_t *hub,
     ngx_uint_t open);
@@ -198,16 +202,60 @@ void
 ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
     ngx_http_agentstream_route_t *route, ngx_str_t *session)
 {
+    ngx_http_agentstream_hub_t     *hub;
     ngx_http_agentstream_route_t  **bucket;
+
+    hub = sub->hub;
+
+    if (++hub->nroutes > hub->nbuckets) {
+        ngx_http_agentstream_hub_grow(hub);
+    }
 
     route->sub = sub;
     route->session = *session;
     route->hash = ngx_murmur_hash2(session->data, session->len);
 
-    bucket = ngx_http_agentstream_hub_bucket(sub->hub, route->hash);
+    bucket = ngx_http_agentstream_hub_bucket(hub, route->hash);
 
     route->next = *bucket;
     *bucket = route;
+}
+
+
+/* one turn alone may have thousands of subagents */
+
+static void
+ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub)
+{
+    ngx_uint_t                      i, n;
+    ngx_http_agentstream_route_t   *route, *next;
+    ngx_http_agentstream_route_t  **routes, **old, **bucket;
+
+    n = hub->nbuckets;
+
+    routes = ngx_calloc(2 * n * sizeof(ngx_http_agentstream_route_t *),
+                        ngx_cycle->log);
+    if (routes == NULL) {
+        /* it works without, only slower */
+        return;
+    }
+
+    old = hub->routes;
+
+    hub->routes = routes;
+    hub->nbuckets = 2 * n;
+
+    for (i = 0; i < n; i++) {
+        for (route = old[i]; route; route = next) {
+            next = route->next;
+
+            bucket = ngx_http_agentstream_hub_bucket(hub, route->hash);
+            route->next = *bucket;
+            *bucket = route;
+        }
+    }
+
+    ngx_free(old);
 }
 
 
@@ -227,6 +275,7 @@ ngx_http_agentstream_hub_unroute(ngx_http_agentstream_route_t *route)
     }
 
     *p = route->next;
+    route->sub->hub->nroutes--;
     route->sub = NULL;
 }
 
@@ -296,6 +345,14 @@ ngx_http_agentstream_hub_create(ngx_http_agentstream_loc_conf_t *conf,
         goto failed;
     }
 
+    hub->nbuckets = NGX_HTTP_AGENTSTREAM_HUB_BUCKETS;
+    hub->routes = ngx_calloc(hub->nbuckets
+                             * sizeof(ngx_http_agentstream_route_t *),
+                             ngx_cycle->log);
+    if (hub->routes == NULL) {
+        goto failed;
+    }
+
     ngx_queue_init(&hub->subs);
 
     hub->sse.limit = conf->event_size;
@@ -359,6 +416,8 @@ ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub)
 
     ngx_http_agentstream_sse_reset(&hub->sse);
     ngx_http_agentstream_json_destroy(&hub->json);
+
+    ngx_free(hub->routes);
 
     ngx_queue_remove(&hub->queue);
     ngx_destroy_pool(hub->pool);
