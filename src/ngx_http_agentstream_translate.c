@@ -16,6 +16,8 @@
 static ngx_int_t ngx_http_agentstream_translate_announce(
     ngx_http_agentstream_translate_t *tr, const char *type, const char *name,
     ngx_str_t *value);
+static ngx_int_t ngx_http_agentstream_translate_handle(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_event_t *ev);
 static ngx_int_t ngx_http_agentstream_translate_other(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_event_t *ev);
@@ -51,14 +53,22 @@ ngx_http_agentstream_translate_create(ngx_pool_t *pool,
     ngx_str_set(&tr->root.meta, "null");
     tr->session = &tr->root;
 
+    ngx_rbtree_init(&tr->sessions, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->messages, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->parts, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->calls, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->names, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->asks, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->due, &tr->sentinel, ngx_rbtree_insert_timer_value);
 
+    ngx_queue_init(&tr->strangers);
+    ngx_queue_init(&tr->kept);
+    ngx_queue_init(&tr->unknown);
     ngx_queue_init(&tr->answers);
     ngx_queue_init(&tr->open);
     ngx_queue_init(&tr->pending);
     ngx_queue_init(&tr->holding);
+    ngx_queue_init(&tr->waiting);
 
     return tr;
 }
@@ -81,6 +91,8 @@ ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
     }
 
     ngx_queue_init(&tr->pending);
+
+    ngx_http_agentstream_translate_free(tr);
 
     ngx_http_agentstream_acp_destroy(&tr->error);
     ngx_http_agentstream_acp_destroy(&tr->buf);
@@ -215,6 +227,22 @@ ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
 
 ngx_int_t
 ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_event_t *ev)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_translate_handle(tr, ev);
+
+    if (tr->crowded && rc == NGX_OK) {
+        return ngx_http_agentstream_translate_forget(tr);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_handle(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_event_t *ev)
 {
     ngx_uint_t                          v;
@@ -387,10 +415,14 @@ ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr)
 
     tr->gap = 1;
 
-    for (q = ngx_queue_head(&tr->open);
-         q != ngx_queue_sentinel(&tr->open);
-         q = ngx_queue_next(q))
-    {
+    /* each part once, however many gaps there are */
+
+    while (!ngx_queue_empty(&tr->open)) {
+        q = ngx_queue_head(&tr->open);
+
+        ngx_queue_remove(q);
+        ngx_queue_init(q);
+
         part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, openq);
         part->gap = 1;
         part->nhalf = 0;
@@ -470,7 +502,7 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t message, ngx_uint_t listed)
 {
-    ngx_str_t                           id;
+    ngx_str_t                           id, of;
     ngx_uint_t                          v, info, parts;
     ngx_queue_t                        *q;
     ngx_http_agentstream_tr_part_t     *part;
@@ -519,14 +551,22 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
         return NGX_ERROR;
     }
 
+    if (!m->known) {
+        /* neither the user's nor an answer */
+        return NGX_OK;
+    }
+
     tr->mark++;
 
     for (v = ngx_http_agentstream_json_first(json, parts);
          v;
          v = ngx_http_agentstream_json_next(json, parts, v))
     {
-        if (ngx_http_agentstream_translate_part_update(tr, s, json, v, 1)
-            != NGX_OK)
+        of = ngx_http_agentstream_opencode_text(json, v, "messageID");
+
+        if (ngx_http_agentstream_tr_eq(&of, &id)
+            && ngx_http_agentstream_translate_part_update(tr, s, json, v, 1)
+               != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -676,19 +716,4 @@ ngx_str_t *
 ngx_http_agentstream_translate_origin(ngx_http_agentstream_translate_t *tr)
 {
     return &tr->origin;
-}
-
-
-ngx_int_t
-ngx_http_agentstream_translate_copy(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *dst, ngx_str_t *src)
-{
-    dst->data = ngx_pnalloc(tr->pool, src->len + 1);
-    if (dst->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    dst->len = ngx_http_agentstream_json_copy(dst->data, src) - dst->data;
-
-    return NGX_OK;
 }

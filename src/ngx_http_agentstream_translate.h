@@ -66,7 +66,6 @@ typedef struct {
     unsigned                                 busy:1;       /* last status of
                                                               the root was busy
                                                               or retry */
-    unsigned                                 retry:1;      /* ... was retry */
     unsigned                                 idle:1;       /* idle was said
                                                               after user_seen
                                                               and no root
@@ -76,9 +75,6 @@ typedef struct {
                                                               superseded by
                                                               later activity */
     unsigned                                 deleted:1;    /* session.deleted */
-    unsigned                                 waiting:1;    /* a question or
-                                                              permission is
-                                                              unanswered */
     unsigned                                 passed:1;     /* another prompt of
                                                               the session is
                                                               being answered:
@@ -90,6 +86,9 @@ typedef struct {
                                                               tell whose it is;
                                                               for the owner to
                                                               clear */
+    unsigned                                 full:1;       /* NGX_ERROR, for it
+                                                              is larger than a
+                                                              turn may be */
     ngx_uint_t                               steps;        /* assistant messages
                                                               of the root */
     ngx_uint_t                               nopen;        /* text and thought
@@ -169,8 +168,11 @@ ngx_int_t ngx_http_agentstream_translate_start(
 ngx_int_t ngx_http_agentstream_translate_reset(
     ngx_http_agentstream_translate_t *tr, const char *reason);
 
-/* ev was parsed and is of the turn's root session or one of its children, or
-   a session.created whose parent is */
+/*
+ * ev was parsed and is of the turn's root session or one of its children, or
+ * a session.created whose parent is.  NGX_AGAIN: too much came that nobody had
+ * announced, and was forgotten, as by _gap(): the stored state must be read.
+ */
 ngx_int_t ngx_http_agentstream_translate_event(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_event_t *ev);
 

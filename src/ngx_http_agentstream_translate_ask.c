@@ -33,28 +33,36 @@ static void ngx_http_agentstream_translate_ask_entry(
 
 ngx_http_agentstream_tr_ask_t *
 ngx_http_agentstream_translate_ask_create(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id, ngx_uint_t permission)
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_call_t *call,
+    ngx_str_t *id, ngx_uint_t permission)
 {
     ngx_http_agentstream_tr_ask_t  *ask;
 
-    ask = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_ask_t));
+    ask = ngx_http_agentstream_translate_alloc(tr,
+                                       sizeof(ngx_http_agentstream_tr_ask_t));
     if (ask == NULL) {
         return NULL;
     }
 
-    if (ngx_http_agentstream_translate_copy(tr, &ask->id, id) != NGX_OK) {
+    if (ngx_http_agentstream_translate_copy(tr, &ask->sn.str, id) != NGX_OK) {
         return NULL;
     }
 
+    ask->sn.node.key = ngx_murmur_hash2(id->data, id->len);
     ask->session = s;
     ask->mark = tr->asked;
     ask->permission = permission;
     ask->waits = 1;
-    ask->next = tr->asks;
-    tr->asks = ask;
 
-    tr->nwaiting++;
-    tr->state.waiting = 1;
+    ngx_rbtree_insert(&tr->asks, &ask->sn.node);
+    ngx_queue_insert_head(&tr->waiting, &ask->queue);
+
+    if (call) {
+        ngx_queue_insert_head(&call->asks, &ask->of_call);
+
+    } else {
+        ngx_queue_init(&ask->of_call);
+    }
 
     return ask;
 }
@@ -65,9 +73,10 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t properties, ngx_uint_t permission)
 {
-    ngx_str_t                       id, call;
-    ngx_uint_t                      v;
-    ngx_http_agentstream_tr_ask_t  *ask;
+    ngx_str_t                        id, call;
+    ngx_uint_t                       v;
+    ngx_http_agentstream_tr_ask_t   *ask;
+    ngx_http_agentstream_tr_call_t  *asks;
 
     id = ngx_http_agentstream_opencode_text(json, properties, "id");
 
@@ -79,20 +88,20 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    ask = ngx_http_agentstream_translate_ask_create(tr, s, &id, permission);
-    if (ask == NULL) {
-        return NGX_ERROR;
-    }
-
     v = ngx_http_agentstream_json_get(json, properties, "tool");
     call = ngx_http_agentstream_opencode_text(json, v, "callID");
 
-    if (call.len) {
-        ask->call = ngx_http_agentstream_translate_tool_find(tr, s, &call);
+    asks = call.len ? ngx_http_agentstream_translate_tool_find(tr, s, &call)
+                    : NULL;
+
+    if (asks) {
+        call = asks->id;
     }
 
-    if (ask->call) {
-        call = ask->call->id;
+    ask = ngx_http_agentstream_translate_ask_create(tr, s, asks, &id,
+                                                    permission);
+    if (ask == NULL) {
+        return NGX_ERROR;
     }
 
     if (!tr->conf.core) {
@@ -113,7 +122,7 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
         }
     }
 
-    tr->sink->waiting(tr->ctx, &ask->id, permission, 1);
+    tr->sink->waiting(tr->ctx, &ask->sn.str, permission, 1);
 
     return NGX_OK;
 }
@@ -129,7 +138,7 @@ ngx_http_agentstream_translate_ask_question(
     b = &tr->buf;
 
     ngx_http_agentstream_acp_open(b, "question_asked", tr->timestamp);
-    ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &ask->id);
+    ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &ask->sn.str);
     ngx_http_agentstream_translate_ask_raw(b, json, properties,
                                            ",\"questions\":", "questions");
 
@@ -151,7 +160,7 @@ ngx_http_agentstream_translate_ask_permission(
     ngx_http_agentstream_acp_buf_t   *b;
     ngx_http_agentstream_acp_tool_t   tool;
 
-    tool.id = call->len ? *call : ask->id;
+    tool.id = call->len ? *call : ask->sn.str;
     tool.title = ngx_http_agentstream_opencode_text(json, properties,
                                                     "permission");
     tool.kind = ngx_http_agentstream_translate_tool_state_kind(tr, &tool.title);
@@ -169,7 +178,7 @@ ngx_http_agentstream_translate_ask_permission(
     b = &tr->buf;
 
     ngx_http_agentstream_acp_open(b, "request_permission", tr->timestamp);
-    ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":", &ask->id);
+    ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":", &ask->sn.str);
     ngx_http_agentstream_acp_member_text(b, ",\"permission\":", &tool.title);
     ngx_http_agentstream_translate_ask_raw(b, json, properties,
                                            ",\"patterns\":", "patterns");
@@ -281,12 +290,13 @@ ngx_http_agentstream_translate_ask_resolve(
         ngx_http_agentstream_acp_open(b, "permission_resolved",
                                       tr->timestamp);
         ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":",
-                                             &ask->id);
+                                             &ask->sn.str);
         ngx_http_agentstream_acp_member_text(b, ",\"reply\":", how);
 
     } else {
         ngx_http_agentstream_acp_open(b, "question_resolved", tr->timestamp);
-        ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &ask->id);
+        ngx_http_agentstream_acp_member_text(b, ",\"questionId\":",
+                                             &ask->sn.str);
         ngx_http_agentstream_acp_member_text(b, ",\"outcome\":", how);
         ngx_http_agentstream_acp_member(b, ",\"answers\":", answers);
     }
@@ -311,6 +321,7 @@ ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
 {
     ngx_str_t                           id;
     ngx_uint_t                          v;
+    ngx_queue_t                        *q, *next;
     ngx_http_agentstream_tr_ask_t      *ask;
     ngx_http_agentstream_tr_session_t  *s;
 
@@ -343,8 +354,14 @@ ngx_http_agentstream_translate_asks(ngx_http_agentstream_translate_t *tr,
         }
     }
 
-    for (ask = tr->asks; ask; ask = ask->next) {
-        if (ask->waits && ask->permission == permission
+    for (q = ngx_queue_head(&tr->waiting);
+         q != ngx_queue_sentinel(&tr->waiting);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, queue);
+
+        if (ask->permission == permission
             && ask->mark != tr->asked
             && ngx_http_agentstream_translate_ask_unheard(tr, ask) != NGX_OK)
         {
@@ -360,16 +377,18 @@ ngx_int_t
 ngx_http_agentstream_translate_asks_over(ngx_http_agentstream_translate_t *tr,
     ngx_uint_t cancelled)
 {
+    ngx_queue_t                    *q;
     ngx_http_agentstream_tr_ask_t  *ask;
 
     if (tr->finished || tr->aborted || tr->error.len || cancelled) {
         return NGX_OK;
     }
 
-    for (ask = tr->asks; ask; ask = ask->next) {
-        if (ask->waits
-            && ngx_http_agentstream_translate_ask_unheard(tr, ask) != NGX_OK)
-        {
+    while (!ngx_queue_empty(&tr->waiting)) {
+        q = ngx_queue_head(&tr->waiting);
+        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, queue);
+
+        if (ngx_http_agentstream_translate_ask_unheard(tr, ask) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -384,6 +403,7 @@ ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
 {
     ngx_str_t                       how, answers;
     ngx_uint_t                      v;
+    ngx_queue_t                    *q;
     ngx_http_agentstream_tr_ask_t  *ask;
 
     v = ngx_http_agentstream_opencode_get(st->json, st->state, "metadata");
@@ -398,11 +418,9 @@ ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
 
     v = ngx_http_agentstream_opencode_get(st->json, v, "answers");
 
-    for (ask = tr->asks; ask; ask = ask->next) {
-
-        if (ask->call != call || !ask->waits) {
-            continue;
-        }
+    while (!ngx_queue_empty(&call->asks)) {
+        q = ngx_queue_head(&call->asks);
+        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, of_call);
 
         ngx_str_set(&answers, "null");
 
@@ -435,15 +453,9 @@ ngx_http_agentstream_tr_ask_t *
 ngx_http_agentstream_translate_ask_find(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *id)
 {
-    ngx_http_agentstream_tr_ask_t  *ask;
-
-    for (ask = tr->asks; ask; ask = ask->next) {
-        if (ngx_http_agentstream_tr_eq(&ask->id, id)) {
-            return ask;
-        }
-    }
-
-    return NULL;
+    return (ngx_http_agentstream_tr_ask_t *)
+               ngx_str_rbtree_lookup(&tr->asks, id,
+                                     ngx_murmur_hash2(id->data, id->len));
 }
 
 
@@ -451,12 +463,14 @@ void
 ngx_http_agentstream_translate_ask_done(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call)
 {
+    ngx_queue_t                    *q;
     ngx_http_agentstream_tr_ask_t  *ask;
 
-    for (ask = tr->asks; tr->nwaiting && ask; ask = ask->next) {
-        if (ask->call == call && ask->waits) {
-            ngx_http_agentstream_translate_ask_answered(tr, ask);
-        }
+    while (!ngx_queue_empty(&call->asks)) {
+        q = ngx_queue_head(&call->asks);
+        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, of_call);
+
+        ngx_http_agentstream_translate_ask_answered(tr, ask);
     }
 }
 
@@ -467,10 +481,10 @@ ngx_http_agentstream_translate_ask_answered(
 {
     ask->waits = 0;
 
-    tr->nwaiting--;
-    tr->state.waiting = (tr->nwaiting != 0);
+    ngx_queue_remove(&ask->queue);
+    ngx_queue_remove(&ask->of_call);
 
-    tr->sink->waiting(tr->ctx, &ask->id, ask->permission, 0);
+    tr->sink->waiting(tr->ctx, &ask->sn.str, ask->permission, 0);
 }
 
 

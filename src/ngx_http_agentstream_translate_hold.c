@@ -20,7 +20,8 @@
    array, since json's root is 0 and 0 means absent */
 
 typedef struct {
-    ngx_queue_t                              queue;     /* in tr->holding */
+    ngx_queue_t                              queue;     /* in its message */
+    ngx_queue_t                              all;       /* in tr->holding */
     ngx_http_agentstream_tr_part_t          *part;
     size_t                                   len;
     unsigned                                 delta:1;
@@ -55,10 +56,7 @@ ngx_http_agentstream_translate_hold_add(ngx_http_agentstream_translate_t *tr,
     }
 
     if (tr->held + size > NGX_HTTP_AGENTSTREAM_TR_HELD_MAX) {
-
-        /* as if it were lost: the final snapshot has it all */
-
-        part->gap = 1;
+        tr->crowded = 1;
         return NGX_OK;
     }
 
@@ -82,17 +80,26 @@ ngx_http_agentstream_translate_hold_add(ngx_http_agentstream_translate_t *tr,
         *p = ']';
     }
 
-    ngx_queue_insert_tail(&tr->holding, &held->queue);
+    ngx_queue_insert_tail(&m->held, &held->queue);
+    ngx_queue_insert_tail(&tr->holding, &held->all);
 
     tr->held += size;
     tr->state.nheld++;
 
+    ngx_http_agentstream_translate_hold_resolve(tr, m);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_translate_hold_resolve(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)
+{
     if (!m->resolving && ngx_http_agentstream_opencode_id(&m->sn.str)) {
         m->resolving = 1;
         tr->sink->resolve(tr->ctx, &m->session->id, &m->sn.str);
     }
-
-    return NGX_OK;
 }
 
 
@@ -119,6 +126,7 @@ ngx_http_agentstream_translate_hold_replay(
         }
 
         ngx_queue_remove(&held->queue);
+        ngx_queue_remove(&held->all);
 
         if (rc == NGX_OK) {
             rc = ngx_http_agentstream_translate_hold_handle(tr, held);
@@ -174,15 +182,11 @@ ngx_http_agentstream_translate_hold_next(ngx_http_agentstream_translate_t *tr,
     ngx_queue_t                     *q;
     ngx_http_agentstream_tr_held_t  *held;
 
-    for (q = ngx_queue_head(&tr->holding);
-         q != ngx_queue_sentinel(&tr->holding);
+    for (q = ngx_queue_head(&m->held);
+         q != ngx_queue_sentinel(&m->held);
          q = ngx_queue_next(q))
     {
         held = ngx_queue_data(q, ngx_http_agentstream_tr_held_t, queue);
-
-        if (held->part->message != m) {
-            continue;
-        }
 
         if (!held->delta
             || held->part->kind != NGX_HTTP_AGENTSTREAM_TR_UNKNOWN
@@ -214,22 +218,27 @@ void
 ngx_http_agentstream_translate_hold_forget(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m)
 {
-    ngx_queue_t                     *q, *next;
+    ngx_queue_t                     *list;
     ngx_http_agentstream_tr_held_t  *held;
 
-    for (q = ngx_queue_head(&tr->holding);
-         q != ngx_queue_sentinel(&tr->holding);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        held = ngx_queue_data(q, ngx_http_agentstream_tr_held_t, queue);
+    list = m ? &m->held : &tr->holding;
 
-        if (m == NULL || held->part->message == m) {
-            held->part->gap = 1;
-            held->part->message->resolving = 0;
+    while (!ngx_queue_empty(list)) {
 
-            ngx_queue_remove(q);
-            ngx_http_agentstream_translate_hold_release(tr, held);
+        if (m) {
+            held = ngx_queue_data(ngx_queue_head(list),
+                                  ngx_http_agentstream_tr_held_t, queue);
+
+        } else {
+            held = ngx_queue_data(ngx_queue_head(list),
+                                  ngx_http_agentstream_tr_held_t, all);
         }
+
+        held->part->gap = 1;
+        held->part->message->resolving = 0;
+
+        ngx_queue_remove(&held->queue);
+        ngx_queue_remove(&held->all);
+        ngx_http_agentstream_translate_hold_release(tr, held);
     }
 }

@@ -17,9 +17,10 @@
 
 
 /*
- * What the files of the translator share; for nobody else.  All structs live
- * in the turn's pool and are never freed before it, except for what is held or
- * put together in malloc()ed memory.
+ * What the files of the translator share; for nobody else.  Structs live in the
+ * turn's pool and are never freed before it.  Messages, parts, what is held and
+ * what is put together are malloc()ed: messages and parts that nobody has
+ * announced are strangers, and may be forgotten, see translate_memory.c.
  */
 
 
@@ -34,6 +35,7 @@ typedef struct ngx_http_agentstream_tr_ask_s  ngx_http_agentstream_tr_ask_t;
 
 
 struct ngx_http_agentstream_tr_session_s {
+    ngx_str_node_t                           sn;        /* by id */
     ngx_str_t                                id;
     ngx_str_t                                meta;      /* "null", or an
                                                            object */
@@ -42,7 +44,7 @@ struct ngx_http_agentstream_tr_session_s {
                                                            _meta of a tool */
     ngx_http_agentstream_tr_message_t       *last;      /* newest assistant's */
     ngx_http_agentstream_tr_message_t       *summary;   /* of a compaction */
-    ngx_http_agentstream_tr_session_t       *next;
+    uint32_t                                 number;    /* 0: the root */
 };
 
 
@@ -74,11 +76,16 @@ struct ngx_http_agentstream_tr_message_s {
     unsigned                                 failed:1;
     unsigned                                 resolving:1;
     unsigned                                 removed:1;
-    ngx_uint_t                               nstale;
+    unsigned                                 stranger:1;
     ngx_http_agentstream_tr_session_t       *session;
     ngx_http_agentstream_tr_part_t          *last;      /* sent last */
+    ngx_queue_t                              list;      /* in tr->strangers or
+                                                           tr->kept */
     ngx_queue_t                              queue;     /* in tr->answers */
     ngx_queue_t                              parts;
+    ngx_queue_t                              fresh;     /* open parts */
+    ngx_queue_t                              stale;     /* ... a retry left */
+    ngx_queue_t                              held;      /* what came early */
     ngx_http_agentstream_acp_usage_t         usage;
     uint32_t                                 cost;      /* a digest */
     int64_t                                  created;
@@ -110,16 +117,21 @@ struct ngx_http_agentstream_tr_part_s {
     ngx_uint_t                               kind;
     u_char                                   half[6];   /* of a pair */
     unsigned                                 nhalf:3;
-    unsigned                                 open:1;    /* in tr->open */
+    unsigned                                 open:1;
     unsigned                                 final:1;
     unsigned                                 gap:1;     /* trust no delta */
     unsigned                                 stale:1;   /* a retry left it */
     unsigned                                 removed:1;
+    unsigned                                 stranger:1;
     ngx_uint_t                               number;
     ngx_http_agentstream_json_hash_t         sent;
     ngx_http_agentstream_tr_run_t           *runs;      /* newest first */
     ngx_queue_t                              queue;     /* in its message */
-    ngx_queue_t                              openq;     /* in tr->open */
+    ngx_queue_t                              openq;     /* in tr->open, or of
+                                                           a stranger in
+                                                           tr->unknown */
+    ngx_queue_t                              openm;     /* in fresh or stale of
+                                                           its message */
     ngx_http_agentstream_tr_call_t          *call;      /* of a tool */
     ngx_str_t                                text;      /* of a summary */
     ngx_uint_t                               mark;      /* see tr->mark */
@@ -129,15 +141,21 @@ struct ngx_http_agentstream_tr_part_s {
 /* a tool call; several parts may speak of it, one after the other */
 
 struct ngx_http_agentstream_tr_call_s {
-    ngx_str_node_t                           sn;        /* by callID; only the
+    ngx_str_node_t                           sn;        /* by session and
+                                                           callID; only the
                                                            newest is in the
                                                            tree */
+    ngx_str_node_t                           name;      /* by id */
     ngx_str_t                                id;        /* with "#2" */
     ngx_queue_t                              queue;     /* in tr->pending */
-    ngx_http_agentstream_tr_call_t          *older;     /* the same callID */
+    ngx_rbtree_node_t                        due;       /* in tr->due, by the
+                                                           time of the last
+                                                           sent */
+    ngx_queue_t                              asks;      /* that wait */
     ngx_http_agentstream_tr_session_t       *session;
     ngx_http_agentstream_acp_buf_t           pending;   /* state not sent */
-    ngx_uint_t                               ncalls;    /* this and older */
+    ngx_uint_t                               ncalls;    /* of the first: named
+                                                           like it */
     ngx_uint_t                               number;
     ngx_uint_t                               status;
     ngx_msec_t                               time;      /* of the last sent */
@@ -149,6 +167,7 @@ struct ngx_http_agentstream_tr_call_s {
     uint32_t                                 digest;
     uint32_t                                 pending_digest;
     unsigned                                 waits:1;   /* in tr->pending */
+    unsigned                                 timed:1;   /* in tr->due */
     unsigned                                 open:1;
 };
 
@@ -156,10 +175,11 @@ struct ngx_http_agentstream_tr_call_s {
 /* a question or a permission request */
 
 struct ngx_http_agentstream_tr_ask_s {
-    ngx_str_t                                id;
+    ngx_str_node_t                           sn;        /* by id */
     ngx_http_agentstream_tr_session_t       *session;
-    ngx_http_agentstream_tr_call_t          *call;      /* or NULL */
-    ngx_http_agentstream_tr_ask_t           *next;
+    ngx_queue_t                              queue;     /* in tr->waiting */
+    ngx_queue_t                              of_call;   /* in asks of its call,
+                                                           if it has one */
     ngx_uint_t                               mark;      /* see tr->asked */
     unsigned                                 permission:1;
     unsigned                                 waits:1;
@@ -174,6 +194,9 @@ struct ngx_http_agentstream_translate_s {
     unsigned                                 restoring:1;
     unsigned                                 again:1;   /* a compaction will
                                                            repeat our prompt */
+    unsigned                                 crowded:1; /* too much is held, or
+                                                           too many strangers */
+    unsigned                                 forgot:1;  /* ... were forgotten */
     ngx_http_agentstream_translate_conf_t    conf;
     ngx_http_agentstream_translate_sink_t   *sink;
     void                                    *ctx;
@@ -185,25 +208,35 @@ struct ngx_http_agentstream_translate_s {
                                                            is reserved and
                                                            committed next */
     ngx_http_agentstream_translate_state_t   state;
-    ngx_http_agentstream_tr_session_t        root;      /* first of the list */
+    ngx_http_agentstream_tr_session_t        root;
 
     ngx_pool_t                              *pool;
     ngx_str_t                                turn;
     int64_t                                  created;   /* our message was */
 
-    ngx_http_agentstream_tr_ask_t           *asks;
     ngx_http_agentstream_tr_run_t           *free_runs;
 
+    ngx_rbtree_t                             sessions;  /* but the root */
     ngx_rbtree_t                             messages;
     ngx_rbtree_t                             parts;
     ngx_rbtree_t                             calls;
+    ngx_rbtree_t                             names;     /* of calls */
+    ngx_rbtree_t                             asks;
+    ngx_rbtree_t                             due;       /* calls throttled that
+                                                           only time holds up */
     ngx_rbtree_node_t                        sentinel;
+
+    ngx_queue_t                              strangers; /* messages */
+    ngx_queue_t                              kept;      /* all other ones */
+    ngx_queue_t                              unknown;   /* parts */
 
     ngx_queue_t                              answers;   /* the root's assistant
                                                            messages */
-    ngx_queue_t                              open;      /* texts not final */
+    ngx_queue_t                              open;      /* texts not final,
+                                                           since the last gap */
     ngx_queue_t                              pending;   /* calls throttled */
     ngx_queue_t                              holding;   /* all that is held */
+    ngx_queue_t                              waiting;   /* asks, newest first */
 
     ngx_http_agentstream_acp_buf_t           error;     /* details of the first
                                                            one; empty: none */
@@ -215,10 +248,14 @@ struct ngx_http_agentstream_translate_s {
     ngx_array_t                             *restored;  /* parts by number */
 
     size_t                                   held;      /* bytes */
+    size_t                                   throttled; /* bytes, in pending */
+    size_t                                   memory;    /* bytes, but for these
+                                                           and buffers */
+    ngx_uint_t                               nstrangers;
+    uint32_t                                 nsessions;
     ngx_uint_t                               number;    /* of parts, calls */
     ngx_uint_t                               mark;      /* of REST answers */
     ngx_uint_t                               asked;     /* lists asked for */
-    ngx_uint_t                               nwaiting;
 };
 
 
@@ -247,9 +284,31 @@ ngx_int_t ngx_http_agentstream_translate_send(
    right */
 void ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call);
+
+
+/* translate_memory.c; NULL and NGX_ERROR: no memory, or it is all spent */
+
+/* zeroed, in the pool */
+void *ngx_http_agentstream_translate_alloc(
+    ngx_http_agentstream_translate_t *tr, size_t size);
 /* a copy in the pool that is text by itself */
 ngx_int_t ngx_http_agentstream_translate_copy(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *dst, ngx_str_t *src);
+/* of a message or part, which begins with it; a stranger at first */
+ngx_str_node_t *ngx_http_agentstream_translate_node(
+    ngx_http_agentstream_translate_t *tr, size_t size, ngx_str_t *id);
+/* no stranger any more */
+void ngx_http_agentstream_translate_keep_message(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
+void ngx_http_agentstream_translate_keep_part(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+/* all strangers, and what is held of them: NGX_AGAIN */
+ngx_int_t ngx_http_agentstream_translate_forget(
+    ngx_http_agentstream_translate_t *tr);
+/* all messages and parts */
+void ngx_http_agentstream_translate_free(ngx_http_agentstream_translate_t *tr);
 
 
 /* translate_session.c */
@@ -348,6 +407,10 @@ ngx_int_t ngx_http_agentstream_translate_hold_replay(
 void ngx_http_agentstream_translate_hold_forget(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
+/* have the message looked up, unless it is being */
+void ngx_http_agentstream_translate_hold_resolve(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m);
 
 
 /* translate_text.c */
@@ -389,6 +452,9 @@ uint32_t ngx_http_agentstream_translate_tool_digest(ngx_str_t *packet);
 ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_find(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
+/* the call that clients know by that id, or NULL */
+ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_named(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
 void ngx_http_agentstream_translate_tool_close(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call);
@@ -415,9 +481,11 @@ ngx_uint_t ngx_http_agentstream_translate_tool_state_kind(
 
 /* translate_ask.c */
 
+/* call: that asks, or NULL */
 ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
-    ngx_str_t *id, ngx_uint_t permission);
+    ngx_http_agentstream_tr_call_t *call, ngx_str_t *id,
+    ngx_uint_t permission);
 ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
 /* it waits no more */

@@ -65,21 +65,24 @@ ngx_http_agentstream_translate_message_get(
         return m;
     }
 
-    m = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_message_t));
+    m = (ngx_http_agentstream_tr_message_t *)
+            ngx_http_agentstream_translate_node(tr,
+                                    sizeof(ngx_http_agentstream_tr_message_t),
+                                    id);
     if (m == NULL) {
         return NULL;
     }
 
-    if (ngx_http_agentstream_translate_copy(tr, &m->sn.str, id) != NGX_OK) {
-        return NULL;
-    }
-
-    m->sn.node.key = ngx_murmur_hash2(id->data, id->len);
     m->session = s;
+    m->stranger = 1;
 
     ngx_queue_init(&m->parts);
+    ngx_queue_init(&m->fresh);
+    ngx_queue_init(&m->stale);
+    ngx_queue_init(&m->held);
 
     ngx_rbtree_insert(&tr->messages, &m->sn.node);
+    ngx_queue_insert_tail(&tr->strangers, &m->list);
 
     return m;
 }
@@ -142,6 +145,7 @@ ngx_http_agentstream_translate_message_info(
     }
 
     m->known = 1;
+    ngx_http_agentstream_translate_keep_message(tr, m);
 
     if (!m->ours) {
         ngx_http_agentstream_translate_hold_forget(tr, m);

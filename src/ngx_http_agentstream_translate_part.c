@@ -57,22 +57,22 @@ ngx_http_agentstream_translate_part_get(ngx_http_agentstream_translate_t *tr,
         return part;
     }
 
-    part = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_part_t));
+    part = (ngx_http_agentstream_tr_part_t *)
+               ngx_http_agentstream_translate_node(tr,
+                                       sizeof(ngx_http_agentstream_tr_part_t),
+                                       id);
     if (part == NULL) {
         return NULL;
     }
 
-    if (ngx_http_agentstream_translate_copy(tr, &part->sn.str, id) != NGX_OK) {
-        return NULL;
-    }
-
-    part->sn.node.key = ngx_murmur_hash2(id->data, id->len);
     part->message = m;
+    part->stranger = 1;
 
     ngx_http_agentstream_json_hash_init(&part->sent);
 
     ngx_rbtree_insert(&tr->parts, &part->sn.node);
     ngx_queue_insert_tail(&m->parts, &part->queue);
+    ngx_queue_insert_tail(&tr->unknown, &part->openq);
 
     return part;
 }
@@ -127,6 +127,7 @@ ngx_http_agentstream_translate_part_update(
     if (part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
 
         part->kind = ngx_http_agentstream_translate_part_kind(json, value);
+        ngx_http_agentstream_translate_keep_part(tr, part);
 
         /* we came too late to have seen how it began */
 
@@ -250,6 +251,7 @@ ngx_http_agentstream_translate_part_open(ngx_http_agentstream_translate_t *tr,
     tr->state.nopen++;
 
     ngx_queue_insert_tail(&tr->open, &part->openq);
+    ngx_queue_insert_tail(&part->message->fresh, &part->openm);
 }
 
 
@@ -260,16 +262,13 @@ ngx_http_agentstream_translate_part_close(ngx_http_agentstream_translate_t *tr,
     part->final = 1;
     part->nhalf = 0;
 
-    if (part->stale) {
-        part->stale = 0;
-        part->message->nstale--;
-    }
-
     if (part->open) {
         part->open = 0;
+        part->stale = 0;
         tr->state.nopen--;
 
         ngx_queue_remove(&part->openq);
+        ngx_queue_remove(&part->openm);
     }
 }
 

@@ -39,10 +39,6 @@ static void ngx_http_agentstream_translate_restore_discard(
 static ngx_int_t ngx_http_agentstream_translate_restore_ask(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
     ngx_uint_t id, ngx_uint_t permission, ngx_uint_t waits);
-static ngx_http_agentstream_tr_call_t *
-    ngx_http_agentstream_translate_restore_asked(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
-    ngx_str_t *id);
 
 
 ngx_int_t
@@ -215,8 +211,13 @@ ngx_http_agentstream_translate_restore_origin(
     }
 
     *m = ngx_http_agentstream_translate_message_get(tr, *s, &ids[1]);
+    if (*m == NULL) {
+        return NGX_ERROR;
+    }
 
-    return *m ? NGX_OK : NGX_ERROR;
+    ngx_http_agentstream_translate_keep_message(tr, *m);
+
+    return NGX_OK;
 }
 
 
@@ -261,6 +262,8 @@ ngx_http_agentstream_translate_restore_part(
     }
 
     *element = part;
+
+    ngx_http_agentstream_translate_keep_part(tr, part);
 
     if (call.len && part->call == NULL) {
         /* it takes the next number by itself */
@@ -370,9 +373,10 @@ ngx_http_agentstream_translate_restore_ask(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
     ngx_uint_t id, ngx_uint_t permission, ngx_uint_t waits)
 {
-    ngx_str_t                           text, session;
+    ngx_str_t                           text, asks, session;
     ngx_uint_t                          v;
     ngx_http_agentstream_tr_ask_t      *ask;
+    ngx_http_agentstream_tr_call_t     *call;
     ngx_http_agentstream_tr_session_t  *s;
 
     text = ngx_http_agentstream_json_string(json, id);
@@ -402,53 +406,29 @@ ngx_http_agentstream_translate_restore_ask(
         return NGX_ERROR;
     }
 
-    ask = ngx_http_agentstream_translate_ask_create(tr, s, &text, permission);
+    /* the call that asks, by the id that clients know it by */
+
+    if (permission) {
+        v = ngx_http_agentstream_json_get(json, 0, "toolCall");
+        asks = ngx_http_agentstream_opencode_text(json, v, "toolCallId");
+
+    } else {
+        asks = ngx_http_agentstream_translate_restore_text(json, "toolCallId");
+    }
+
+    call = ngx_http_agentstream_translate_tool_named(tr, &asks);
+
+    if (call && call->session != s) {
+        call = NULL;
+    }
+
+    ask = ngx_http_agentstream_translate_ask_create(tr, s, call, &text,
+                                                    permission);
     if (ask == NULL) {
         return NGX_ERROR;
     }
 
-    if (permission) {
-        v = ngx_http_agentstream_json_get(json, 0, "toolCall");
-        text = ngx_http_agentstream_opencode_text(json, v, "toolCallId");
-
-    } else {
-        text = ngx_http_agentstream_translate_restore_text(json, "toolCallId");
-    }
-
-    ask->call = ngx_http_agentstream_translate_restore_asked(tr, s, &text);
-
-    tr->sink->waiting(tr->ctx, &ask->id, permission, 1);
+    tr->sink->waiting(tr->ctx, &ask->sn.str, permission, 1);
 
     return NGX_OK;
-}
-
-
-/* the call that asks, by the id that clients know it by */
-
-static ngx_http_agentstream_tr_call_t *
-ngx_http_agentstream_translate_restore_asked(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
-    ngx_str_t *id)
-{
-    ngx_uint_t                        i;
-    ngx_http_agentstream_tr_call_t   *call;
-    ngx_http_agentstream_tr_part_t  **parts;
-
-    if (id->len == 0 || tr->restored == NULL) {
-        return NULL;
-    }
-
-    parts = tr->restored->elts;
-
-    for (i = tr->restored->nelts; i > 0; i--) {
-        call = parts[i - 1]->call;
-
-        if (call && call->session == s
-            && ngx_http_agentstream_tr_eq(&call->id, id))
-        {
-            return call;
-        }
-    }
-
-    return NULL;
 }

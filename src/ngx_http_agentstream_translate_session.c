@@ -26,14 +26,20 @@ ngx_http_agentstream_translate_session_find(
         return tr->session;
     }
 
-    for (s = &tr->root; s; s = s->next) {
-        if (ngx_http_agentstream_tr_eq(&s->id, id)) {
-            tr->session = s;
-            return s;
-        }
+    if (ngx_http_agentstream_tr_eq(&tr->root.id, id)) {
+        s = &tr->root;
+
+    } else {
+        s = (ngx_http_agentstream_tr_session_t *)
+                ngx_str_rbtree_lookup(&tr->sessions, id,
+                                      ngx_murmur_hash2(id->data, id->len));
     }
 
-    return NULL;
+    if (s) {
+        tr->session = s;
+    }
+
+    return s;
 }
 
 
@@ -56,7 +62,8 @@ ngx_http_agentstream_translate_session_child(
         return NGX_OK;
     }
 
-    child = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_session_t));
+    child = ngx_http_agentstream_translate_alloc(tr,
+                                   sizeof(ngx_http_agentstream_tr_session_t));
     if (child == NULL) {
         return NGX_ERROR;
     }
@@ -70,7 +77,7 @@ ngx_http_agentstream_translate_session_child(
     len = sizeof(",\"sessionId\":\"\",\"parentSessionId\":\"\"}")
           + child->id.len + tr->root.id.len;
 
-    p = ngx_pnalloc(tr->pool, len);
+    p = ngx_http_agentstream_translate_alloc(tr, len);
     if (p == NULL) {
         return NGX_ERROR;
     }
@@ -82,7 +89,7 @@ ngx_http_agentstream_translate_session_child(
 
     child->fields.len = p - child->fields.data;
 
-    p = ngx_pnalloc(tr->pool, child->fields.len + 1);
+    p = ngx_http_agentstream_translate_alloc(tr, child->fields.len + 1);
     if (p == NULL) {
         return NGX_ERROR;
     }
@@ -94,8 +101,11 @@ ngx_http_agentstream_translate_session_child(
     p = ngx_cpymem(p, child->fields.data + 1, child->fields.len - 1);
     *p = '}';
 
-    child->next = tr->root.next;
-    tr->root.next = child;
+    child->number = ++tr->nsessions;
+    child->sn.str = child->id;
+    child->sn.node.key = ngx_murmur_hash2(id->data, id->len);
+
+    ngx_rbtree_insert(&tr->sessions, &child->sn.node);
 
     if (!tr->conf.core && !tr->restoring) {
         b = &tr->buf;
@@ -139,7 +149,6 @@ ngx_http_agentstream_translate_session_status(
         }
 
         tr->state.busy = 1;
-        tr->state.retry = retry;
         tr->state.idle = 0;
     }
 
@@ -186,7 +195,6 @@ ngx_http_agentstream_translate_session_idle(
     }
 
     tr->state.busy = 0;
-    tr->state.retry = 0;
 
     /* contract 4.6: a stale idle must not end the turn */
 

@@ -56,6 +56,12 @@ ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
         if (part == NULL) {
             return NGX_ERROR;
         }
+
+        if (tr->forgot) {
+            /* what came of it before may be among what was forgotten */
+            part->gap = 1;
+            ngx_http_agentstream_translate_hold_resolve(tr, m);
+        }
     }
 
     if (part->message->session != s) {
@@ -157,7 +163,7 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
 
     m = part->message;
 
-    if (m->nstale
+    if (!ngx_queue_empty(&m->stale)
         && ngx_http_agentstream_translate_text_discard_stale(tr, part)
            != NGX_OK)
     {
@@ -228,7 +234,8 @@ ngx_http_agentstream_translate_text_run(ngx_http_agentstream_translate_t *tr,
         tr->free_runs = run->next;
 
     } else {
-        run = ngx_palloc(tr->pool, sizeof(ngx_http_agentstream_tr_run_t));
+        run = ngx_http_agentstream_translate_alloc(tr,
+                                       sizeof(ngx_http_agentstream_tr_run_t));
         if (run == NULL) {
             return NGX_ERROR;
         }
@@ -371,16 +378,14 @@ ngx_http_agentstream_translate_text_retry(ngx_http_agentstream_translate_t *tr,
         return;
     }
 
-    for (q = ngx_queue_head(&m->parts);
-         q != ngx_queue_sentinel(&m->parts);
-         q = ngx_queue_next(q))
-    {
-        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
+    while (!ngx_queue_empty(&m->fresh)) {
+        q = ngx_queue_head(&m->fresh);
 
-        if (part->open && !part->stale) {
-            part->stale = 1;
-            m->nstale++;
-        }
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, openm);
+        part->stale = 1;
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&m->stale, q);
     }
 }
 
@@ -405,18 +410,14 @@ ngx_http_agentstream_translate_text_discard_stale(
         /* so this one was not left */
 
         part->stale = 0;
-        m->nstale--;
+
+        ngx_queue_remove(&part->openm);
+        ngx_queue_insert_tail(&m->fresh, &part->openm);
     }
 
-    for (q = ngx_queue_head(&m->parts);
-         m->nstale && q != ngx_queue_sentinel(&m->parts);
-         q = ngx_queue_next(q))
-    {
-        stale = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
-
-        if (!stale->stale) {
-            continue;
-        }
+    while (!ngx_queue_empty(&m->stale)) {
+        q = ngx_queue_head(&m->stale);
+        stale = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, openm);
 
         ngx_http_agentstream_translate_part_close(tr, stale);
 

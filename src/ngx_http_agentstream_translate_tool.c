@@ -19,6 +19,9 @@
 /* what a call may spend beyond what it earned */
 #define NGX_HTTP_AGENTSTREAM_TR_CREDIT   8192
 
+/* of all states that wait to be sent */
+#define NGX_HTTP_AGENTSTREAM_TR_PENDING  (8 * 1024 * 1024)
+
 /* earned by output that changed but did not grow, as its head was cut off */
 #define NGX_HTTP_AGENTSTREAM_TR_CHANGED  256
 
@@ -31,9 +34,8 @@
 
 static ngx_int_t ngx_http_agentstream_translate_tool_status(
     ngx_http_agentstream_json_t *json, ngx_uint_t state, ngx_uint_t *status);
-static ngx_http_agentstream_tr_call_t *
-    ngx_http_agentstream_translate_tool_newest(
-    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
+static uint32_t ngx_http_agentstream_translate_tool_key(
+    ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
 static ngx_int_t ngx_http_agentstream_translate_tool_start(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
     ngx_http_agentstream_acp_tool_t *tool);
@@ -143,7 +145,7 @@ ngx_http_agentstream_translate_tool_update(
         return NGX_ERROR;
     }
 
-    if (tr->gap && tr->nwaiting
+    if (tr->gap && !ngx_queue_empty(&call->asks)
         && st.tool.status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED
         && ngx_http_agentstream_translate_ask_missed(tr, call, &st) != NGX_OK)
     {
@@ -186,31 +188,36 @@ ngx_http_agentstream_tr_call_t *
 ngx_http_agentstream_translate_tool_find(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
 {
-    ngx_http_agentstream_tr_call_t  *call;
-
-    for (call = ngx_http_agentstream_translate_tool_newest(tr, id);
-         call;
-         call = call->older)
-    {
-        if (call->session == s) {
-            return call;
-        }
-    }
-
-    return NULL;
+    return (ngx_http_agentstream_tr_call_t *)
+               ngx_str_rbtree_lookup(&tr->calls, id,
+                              ngx_http_agentstream_translate_tool_key(s, id));
 }
 
 
-static ngx_http_agentstream_tr_call_t *
-ngx_http_agentstream_translate_tool_newest(
-    ngx_http_agentstream_translate_t *tr, ngx_str_t *id)
+/* another one for each session, for the same id, so that the id and its key
+   are enough to tell them apart */
+
+static uint32_t
+ngx_http_agentstream_translate_tool_key(ngx_http_agentstream_tr_session_t *s,
+    ngx_str_t *id)
 {
-    uint32_t  hash;
+    return ngx_murmur_hash2(id->data, id->len) + s->number * 2654435761u;
+}
 
-    hash = ngx_murmur_hash2(id->data, id->len);
 
-    return (ngx_http_agentstream_tr_call_t *)
-               ngx_str_rbtree_lookup(&tr->calls, id, hash);
+ngx_http_agentstream_tr_call_t *
+ngx_http_agentstream_translate_tool_named(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *id)
+{
+    ngx_str_node_t  *name;
+
+    name = ngx_str_rbtree_lookup(&tr->names, id,
+                                 ngx_murmur_hash2(id->data, id->len));
+
+    return name ? (ngx_http_agentstream_tr_call_t *)
+                      ((u_char *) name
+                       - offsetof(ngx_http_agentstream_tr_call_t, name))
+                : NULL;
 }
 
 
@@ -220,49 +227,58 @@ ngx_http_agentstream_translate_tool_create(
     ngx_str_t *id)
 {
     u_char                          *p;
-    ngx_http_agentstream_tr_call_t  *call, *older;
+    ngx_http_agentstream_tr_call_t  *call, *first, *older;
 
-    call = ngx_pcalloc(tr->pool, sizeof(ngx_http_agentstream_tr_call_t));
+    call = ngx_http_agentstream_translate_alloc(tr,
+                                      sizeof(ngx_http_agentstream_tr_call_t));
     if (call == NULL) {
         return NULL;
     }
 
-    older = ngx_http_agentstream_translate_tool_newest(tr, id);
+    if (ngx_http_agentstream_translate_copy(tr, &call->id, id) != NGX_OK) {
+        return NULL;
+    }
 
-    if (older == NULL) {
+    call->sn.str = call->id;
+    call->ncalls = 1;
 
-        if (ngx_http_agentstream_translate_copy(tr, &call->id, id) != NGX_OK) {
-            return NULL;
-        }
+    first = ngx_http_agentstream_translate_tool_named(tr, &call->id);
 
-        call->sn.str = call->id;
-        call->ncalls = 1;
-
-    } else {
-        call->sn.str = older->sn.str;
-        call->ncalls = older->ncalls + 1;
-        call->older = older;
-
-        p = ngx_pnalloc(tr->pool, older->sn.str.len + 1 + NGX_INT_T_LEN);
+    if (first) {
+        p = ngx_http_agentstream_translate_alloc(tr,
+                                                 id->len + 1 + NGX_INT_T_LEN);
         if (p == NULL) {
             return NULL;
         }
 
         call->id.data = p;
 
-        p = ngx_sprintf(p, "%V#%ui", &call->sn.str, call->ncalls);
+        do {
+            p = ngx_sprintf(call->id.data, "%V#%ui", &call->sn.str,
+                            ++first->ncalls);
+            call->id.len = p - call->id.data;
 
-        call->id.len = p - call->id.data;
+        } while (ngx_http_agentstream_translate_tool_named(tr, &call->id));
+    }
 
+    older = ngx_http_agentstream_translate_tool_find(tr, s, &call->sn.str);
+
+    if (older) {
         ngx_rbtree_delete(&tr->calls, &older->sn.node);
     }
 
-    call->sn.node.key = ngx_murmur_hash2(id->data, id->len);
+    call->sn.node.key = ngx_http_agentstream_translate_tool_key(s,
+                                                               &call->sn.str);
+    call->name.str = call->id;
+    call->name.node.key = ngx_murmur_hash2(call->id.data, call->id.len);
     call->session = s;
     call->number = ++tr->number;
     call->open = 1;
 
+    ngx_queue_init(&call->asks);
+
     ngx_rbtree_insert(&tr->calls, &call->sn.node);
+    ngx_rbtree_insert(&tr->names, &call->name.node);
 
     tr->state.nopen++;
 
@@ -459,6 +475,16 @@ ngx_http_agentstream_translate_tool_wait(ngx_http_agentstream_translate_t *tr,
 {
     ngx_http_agentstream_acp_buf_t  b;
 
+    if (tr->throttled - call->pending.size + tr->buf.size
+        > NGX_HTTP_AGENTSTREAM_TR_PENDING)
+    {
+        /* the next one tells it, too */
+        ngx_http_agentstream_translate_tool_drop(tr, call);
+        return;
+    }
+
+    tr->throttled += tr->buf.size - call->pending.size;
+
     b = call->pending;
     call->pending = tr->buf;
     tr->buf = b;
@@ -469,6 +495,12 @@ ngx_http_agentstream_translate_tool_wait(ngx_http_agentstream_translate_t *tr,
         call->waits = 1;
         ngx_queue_insert_tail(&tr->pending, &call->queue);
     }
+
+    if (!call->timed && ngx_http_agentstream_translate_tool_affords(call)) {
+        call->timed = 1;
+        call->due.key = call->time;
+        ngx_rbtree_insert(&tr->due, &call->due);
+    }
 }
 
 
@@ -476,9 +508,15 @@ static void
 ngx_http_agentstream_translate_tool_drop(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call)
 {
+    if (call->timed) {
+        call->timed = 0;
+        ngx_rbtree_delete(&tr->due, &call->due);
+    }
+
     if (call->waits) {
         call->waits = 0;
         ngx_queue_remove(&call->queue);
+        tr->throttled -= call->pending.size;
         ngx_http_agentstream_acp_destroy(&call->pending);
     }
 }
@@ -503,6 +541,7 @@ ngx_http_agentstream_translate_tool_send(ngx_http_agentstream_translate_t *tr,
 
     ngx_http_agentstream_acp_destroy(&tr->buf);
 
+    tr->throttled -= call->pending.size;
     tr->buf = call->pending;
     ngx_memzero(&call->pending, sizeof(ngx_http_agentstream_acp_buf_t));
 
@@ -522,28 +561,28 @@ ngx_int_t
 ngx_http_agentstream_translate_tool_flush(ngx_http_agentstream_translate_t *tr,
     ngx_msec_t *next)
 {
-    ngx_msec_t                       due;
-    ngx_queue_t                     *q, *n;
+    ngx_rbtree_node_t               *node;
     ngx_http_agentstream_tr_call_t  *call;
 
     *next = NGX_HTTP_AGENTSTREAM_TR_NEVER;
 
-    for (q = ngx_queue_head(&tr->pending);
-         q != ngx_queue_sentinel(&tr->pending);
-         q = n)
-    {
-        n = ngx_queue_next(q);
-        call = ngx_queue_data(q, ngx_http_agentstream_tr_call_t, queue);
+    while (tr->due.root != &tr->sentinel) {
 
-        due = ngx_http_agentstream_translate_tool_due(tr, call);
+        node = ngx_rbtree_min(tr->due.root, &tr->sentinel);
+        call = (ngx_http_agentstream_tr_call_t *)
+                   ((u_char *) node
+                    - offsetof(ngx_http_agentstream_tr_call_t, due));
 
-        if (due == 0) {
-            if (ngx_http_agentstream_translate_tool_send(tr, call) != NGX_OK) {
-                return NGX_ERROR;
-            }
+        *next = ngx_http_agentstream_translate_tool_due(tr, call);
 
-        } else if (due < *next) {
-            *next = due;
+        if (*next != 0) {
+            break;
+        }
+
+        *next = NGX_HTTP_AGENTSTREAM_TR_NEVER;
+
+        if (ngx_http_agentstream_translate_tool_send(tr, call) != NGX_OK) {
+            return NGX_ERROR;
         }
     }
 

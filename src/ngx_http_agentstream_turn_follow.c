@@ -73,6 +73,11 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
 
     rc = ngx_http_agentstream_translate_event(turn->translate, ev);
 
+    if (rc == NGX_AGAIN) {
+        ngx_http_agentstream_turn_skipped(turn);
+        rc = NGX_OK;
+    }
+
     if (rc == NGX_OK && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA
         && turn->phase == ngx_http_agentstream_turn_running
         && !turn->settling && turn->poll_at == 0 && !turn->failed
@@ -149,6 +154,12 @@ ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
 
         if (ngx_http_agentstream_opencode_read(&data, &json, &ev) == NGX_OK) {
             rc = ngx_http_agentstream_translate_event(turn->translate, &ev);
+        }
+
+        if (rc == NGX_AGAIN) {
+            /* OpenCode is asked again */
+            turn->missed = 1;
+            rc = NGX_OK;
         }
 
         ngx_free(held);
@@ -267,6 +278,13 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         rc = ngx_http_agentstream_translate_flush(turn->translate, &next);
         turn->flush_at = (rc == NGX_OK && next != NGX_TIMER_INFINITE)
                          ? ngx_current_msec + next : 0;
+    }
+
+    if (rc != NGX_OK && state->full) {
+        turn->failed = 1;
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
+                                        "The turn is too large");
+        return;
     }
 
     if (rc != NGX_OK) {

@@ -53,6 +53,8 @@ typedef struct {
     ngx_int_t                               waiting;
     ngx_uint_t                              invalid;
     ngx_uint_t                              full;         /* reserve fails */
+    ngx_uint_t                              forgot;       /* the stored state
+                                                             must be read */
 } fixture_t;
 
 
@@ -230,6 +232,11 @@ feed(fixture_t *f, ngx_str_t *data)
 
     if (rc == NGX_OK) {
         rc = ngx_http_agentstream_translate_event(f->tr, &ev);
+    }
+
+    if (rc == NGX_AGAIN) {
+        f->forgot++;
+        rc = NGX_OK;
     }
 
     free(copy.data);

@@ -41,7 +41,7 @@ test_turns(void)
     event(ROOT, "session.compacted", "'x':1");
     event(ROOT, "todo.updated", "'todos':[]");
     event(ROOT, "question.asked", "'id':'que_1','questions':[]");
-    tap_ok(!state()->waiting, "nor is a question");
+    tap_is(f.waiting, 0, "nor is a question");
 
     user(TURN, 1000);
     tap_ok(state()->user_seen && !state()->error, "nor is the error");

@@ -296,13 +296,13 @@ test_asks(void)
     tap_is(f.waiting, 1, "only its own answer counts");
     event(ROOT, "question.replied", "'requestID':'que_1','answers':[['a']]");
     event(ROOT, "question.replied", "'requestID':'que_1','answers':[['a']]");
-    tap_ok(f.waiting == 0 && !state()->waiting, "answered, once");
+    tap_is(f.waiting, 0, "answered, once");
 
     event(ROOT, "permission.asked", "'id':'per_1','permission':'bash',"
           "'tool':{'callID':'call_1'}");
-    tap_ok(f.waiting == 1 && state()->waiting, "a permission waits");
+    tap_is(f.waiting, 1, "a permission waits");
     tool("prt_1", "call_1", "'status':'error','input':{},'error':'no'");
-    tap_ok(f.waiting == 0 && !state()->waiting, "until its call has ended");
+    tap_is(f.waiting, 0, "until its call has ended");
 
     event(ROOT, "permission.asked", "'id':'per_2'");
     event(ROOT, "permission.replied", "'requestID':'per_2','reply':'reject'");
@@ -421,7 +421,7 @@ test_asks_missed(void)
     asks(0, "[{'id':'que_6','sessionID':'ses_other','questions':[]}]");
     expect("question_resolved unknown\nquestion_resolved unknown",
            "once, and of the turn's own only");
-    tap_ok(f.waiting == 1 && state()->waiting, "one waits");
+    tap_is(f.waiting, 1, "one waits");
 
     ngx_http_agentstream_translate_asks_wanted(f.tr);
     event(ROOT, "question.asked", "'id':'que_7','questions':[1]");
