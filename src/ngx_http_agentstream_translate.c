@@ -546,13 +546,13 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
 
     if (ngx_http_agentstream_translate_message_info(tr, s, json, info, 1,
                                                     listed)
-        != NGX_OK)
+        == NGX_ERROR)
     {
         return NGX_ERROR;
     }
 
     if (!m->known) {
-        /* neither the user's nor an answer */
+        /* neither the user's nor an answer, or nobody knows to what */
         return NGX_OK;
     }
 

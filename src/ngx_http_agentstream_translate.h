@@ -79,13 +79,6 @@ typedef struct {
                                                               the session is
                                                               being answered:
                                                               ours is over */
-    unsigned                                 doubt:1;      /* an answer to a
-                                                              prompt that was
-                                                              not heard of: the
-                                                              stored messages
-                                                              tell whose it is;
-                                                              for the owner to
-                                                              clear */
     unsigned                                 full:1;       /* NGX_ERROR, for it
                                                               is larger than a
                                                               turn may be */
@@ -170,8 +163,9 @@ ngx_int_t ngx_http_agentstream_translate_reset(
 
 /*
  * ev was parsed and is of the turn's root session or one of its children, or
- * a session.created whose parent is.  NGX_AGAIN: too much came that nobody had
- * announced, and was forgotten, as by _gap(): the stored state must be read.
+ * a session.created whose parent is.  NGX_AGAIN: it came to what nobody had
+ * announced (too much to keep, or an answer to a prompt that was not heard of):
+ * as after _gap(), the stored state must be read.
  */
 ngx_int_t ngx_http_agentstream_translate_event(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_event_t *ev);

@@ -353,7 +353,8 @@ ngx_http_agentstream_tr_message_t *ngx_http_agentstream_translate_message_get(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
 /* rest: it was fetched, so it may be older or newer than the events seen;
-   listed: it stands behind our message in the list of all messages */
+   listed: it stands behind our message in the list of all messages;
+   NGX_AGAIN: only that list can tell whose it is */
 ngx_int_t ngx_http_agentstream_translate_message_info(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,

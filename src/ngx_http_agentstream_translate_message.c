@@ -137,8 +137,7 @@ ngx_http_agentstream_translate_message_info(
                                                          listed);
 
         if (rc == NGX_AGAIN) {
-            tr->state.doubt = 1;
-            return NGX_OK;
+            return NGX_AGAIN;
         }
 
         m->ours = (rc == NGX_OK);

@@ -318,12 +318,6 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         return;
     }
 
-    if (state->doubt) {
-        /* as if an event had been lost */
-        state->doubt = 0;
-        ngx_http_agentstream_turn_skipped(turn);
-    }
-
     if (over || (state->error && !state->busy)) {
 
         if (!turn->settling) {

@@ -114,7 +114,7 @@ test_foreign(void)
     user(TURN, 1000);
     assistant("msg_b", "msg_v", 1003, "");
     delta("prt_3", "msg_b", "theirs");
-    tap_ok(state()->doubt && !state()->passed, "whose answer is not known");
+    tap_ok(f.forgot && !state()->passed, "whose answer is not known");
     rest(ROOT, "[{'info':{'id':'" TURN "','role':'user','time':{'created':1000"
          "}},'parts':[]},"
          "{'info':{'id':'msg_v','role':'user','time':{'created':1002}},"
@@ -136,7 +136,7 @@ test_foreign(void)
     part("prt_s", "msg_r", "'type':'file','url':'data:,x'");
     assistant("msg_a", "msg_r", 1004, ",'completed':9},'finish':'stop'");
     text("prt_1", "msg_a", "answer", 1);
-    tap_ok(!state()->passed && !state()->doubt, "repeated, it is ours");
+    tap_ok(!state()->passed && !f.forgot, "repeated, it is ours");
     user("msg_v", 1005);
     part("prt_v", "msg_v", "'type':'text','text':'Theirs.'");
     assistant("msg_b", "msg_v", 1006, "");
