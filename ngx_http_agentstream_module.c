@@ -308,11 +308,13 @@ ngx_http_agentstream_init(ngx_conf_t *cf)
 
     amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
 
-    if (amcf->used) {
-        ngx_http_agentstream_call_init_filters();
+    if (!amcf->used) {
+        return NGX_OK;
     }
 
-    return NGX_OK;
+    ngx_http_agentstream_call_init_filters();
+
+    return ngx_http_agentstream_call_init_headers(cf);
 }
 
 

@@ -109,6 +109,8 @@ ngx_http_agentstream_call_t *ngx_http_agentstream_call_of(
 
 /* capture filters, installed at configuration */
 void ngx_http_agentstream_call_init_filters(void);
+/* headers of answers do not steer nginx, from then on */
+ngx_int_t ngx_http_agentstream_call_init_headers(ngx_conf_t *cf);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_CALL_H_INCLUDED_ */
