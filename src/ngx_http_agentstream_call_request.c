@@ -17,6 +17,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call_int.h"
+#include "ngx_http_agentstream_text.h"
 
 
 static void ngx_http_agentstream_call_pair_cleanup(void *data);
@@ -461,6 +462,9 @@ static u_char *
 ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf, size_t len)
 {
     u_char                       *p;
+    u_char                        line[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    u_char                        escaped[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                     url, text;
     ngx_http_log_ctx_t           *ctx;
     ngx_http_request_t           *r;
     ngx_http_agentstream_call_t  *call;
@@ -484,16 +488,28 @@ ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf, size_t len)
         return buf;
     }
 
-    p = ngx_snprintf(buf, len, ", call: \"%V%V%s%V\"", &call->prefix,
-                     &call->address.uri, call->address.args.len ? "?" : "",
-                     &call->address.args);
+    url.data = line;
+    url.len = ngx_snprintf(line, sizeof(line), "%V%V%s%V", &call->prefix,
+                           &call->address.uri,
+                           call->address.args.len ? "?" : "",
+                           &call->address.args)
+              - line;
+
+    text = ngx_http_agentstream_text_escape(escaped, &url);
+
+    p = ngx_snprintf(buf, len, ", call: \"%V\"", &text);
     len -= p - buf;
     buf = p;
 
     if (r->upstream && r->upstream->peer.name) {
-        p = ngx_snprintf(buf, len, ", upstream: \"%V%V%V\"",
-                         &r->upstream->schema, r->upstream->peer.name,
-                         &r->upstream->uri);
+        url.len = ngx_snprintf(line, sizeof(line), "%V%V%V",
+                               &r->upstream->schema, r->upstream->peer.name,
+                               &r->upstream->uri)
+                  - line;
+
+        text = ngx_http_agentstream_text_escape(escaped, &url);
+
+        p = ngx_snprintf(buf, len, ", upstream: \"%V\"", &text);
     }
 
     return p;

@@ -18,6 +18,7 @@
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_text.h"
 #include "ngx_http_agentstream_zone.h"
 
 
@@ -82,6 +83,8 @@ static void ngx_http_agentstream_hub_opened(ngx_http_agentstream_hub_t *hub,
 static ngx_int_t ngx_http_agentstream_hub_body(void *data, u_char *pos,
     size_t len);
 static ngx_int_t ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data);
+static void ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
+    const char *why);
 static ngx_http_agentstream_route_t *ngx_http_agentstream_hub_lookup(
     ngx_http_agentstream_hub_t *hub, ngx_str_t *session);
 static void ngx_http_agentstream_hub_done(void *data,
@@ -480,8 +483,6 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
     ngx_http_agentstream_hub_t *hub = ctx;
 
     ngx_int_t                      rc;
-    ngx_queue_t                   *q, *next;
-    ngx_http_agentstream_sub_t    *sub;
     ngx_http_agentstream_event_t   ev;
     ngx_http_agentstream_route_t  *route;
 
@@ -536,13 +537,30 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
 
 skipped:
 
-    /* whose it was is not known: all of them ask OpenCode */
+    ngx_http_agentstream_hub_skip(hub, data ? "malformed" : "too large");
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
+    const char *why)
+{
+    u_char                       buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                    text;
+    ngx_queue_t                 *q, *next;
+    ngx_http_agentstream_sub_t  *sub;
 
     ngx_http_agentstream_count(SKIPPED, 1);
 
+    text = ngx_http_agentstream_text_escape(buf, &hub->directory);
+
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "agentstream hub: %s event skipped, directory \"%V\"",
-                  data ? "malformed" : "too large", &hub->directory);
+                  why, &text);
+
+    /* whose it was is not known: all of them ask OpenCode */
 
     for (q = ngx_queue_head(&hub->subs);
          q != ngx_queue_sentinel(&hub->subs);
@@ -552,8 +570,6 @@ skipped:
         sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
         sub->skipped(sub->data);
     }
-
-    return NGX_OK;
 }
 
 
@@ -607,6 +623,8 @@ static void
 ngx_http_agentstream_hub_broken(ngx_http_agentstream_hub_t *hub,
     ngx_uint_t status)
 {
+    u_char                       buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                    text;
     ngx_msec_t                   delay;
     ngx_queue_t                 *q, *next;
     ngx_http_agentstream_sub_t  *sub;
@@ -626,9 +644,11 @@ ngx_http_agentstream_hub_broken(ngx_http_agentstream_hub_t *hub,
         return;
     }
 
+    text = ngx_http_agentstream_text_escape(buf, &hub->directory);
+
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "agentstream hub: event stream failed with status %ui, "
-                  "directory \"%V\"", status, &hub->directory);
+                  "directory \"%V\"", status, &text);
 
     delay = ngx_min(NGX_HTTP_AGENTSTREAM_HUB_DELAY_MIN
                     << ngx_min(hub->failures, 8),

@@ -19,6 +19,7 @@
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request_int.h"
 #include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_text.h"
 #include "ngx_http_agentstream_turn.h"
 
 
@@ -548,8 +549,10 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     ngx_uint_t status, ngx_str_t *message, ngx_str_t *details)
 {
     u_char              *p;
+    u_char               buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
     ngx_int_t            rc;
     ngx_buf_t           *b;
+    ngx_str_t            text;
     ngx_uint_t           sse;
     ngx_http_request_t  *r;
 
@@ -558,9 +561,10 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     r = req->request;
     sse = (req->sse || (req->route && req->route->sse));
 
+    text = ngx_http_agentstream_text_escape(buf, message);
+
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "agentstream request: refused with %ui (%V)", status,
-                  message);
+                  "agentstream request: refused with %ui (%V)", status, &text);
 
     rc = ngx_http_discard_request_body(r);
     if (rc != NGX_OK) {
