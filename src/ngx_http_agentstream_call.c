@@ -15,52 +15,20 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call_int.h"
+#include "ngx_http_agentstream_text.h"
 #include "ngx_http_agentstream_zone.h"
 
 
-/* a burst of disconnects must not use up all descriptors, three per call */
-#define NGX_HTTP_AGENTSTREAM_CALLS_MAX     64
-
 #define NGX_HTTP_AGENTSTREAM_CALL_TIMEOUT  30000
-#define NGX_HTTP_AGENTSTREAM_CALL_LIMIT    (64 * 1024 * 1024)
 
 
-typedef struct ngx_http_agentstream_calls_s {
-    ngx_queue_t                          waiting;
-    ngx_uint_t                           active;
-    ngx_event_t                          next;
-} ngx_http_agentstream_calls_t;
-
-
-static void ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_call_destination(
+    ngx_http_agentstream_call_t *call, ngx_str_t *route);
 static void ngx_http_agentstream_call_timeout_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_call_terminate(
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_call_cleanup(void *data);
 static void ngx_http_agentstream_call_done_handler(ngx_event_t *ev);
-static void ngx_http_agentstream_call_next_handler(ngx_event_t *ev);
-
-
-ngx_int_t
-ngx_http_agentstream_call_init_worker(ngx_cycle_t *cycle)
-{
-    ngx_http_agentstream_calls_t  *calls;
-
-    calls = ngx_pcalloc(cycle->pool, sizeof(ngx_http_agentstream_calls_t));
-    if (calls == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_queue_init(&calls->waiting);
-
-    calls->next.handler = ngx_http_agentstream_call_next_handler;
-    calls->next.data = calls;
-    calls->next.log = cycle->log;
-
-    ngx_http_agentstream_worker->calls = calls;
-
-    return NGX_OK;
-}
 
 
 ngx_http_agentstream_call_t *
@@ -85,17 +53,31 @@ ngx_http_agentstream_call_create(ngx_http_agentstream_loc_conf_t *conf,
     call->server = conf->server;
     call->prefix = conf->prefix;
     call->timeout = NGX_HTTP_AGENTSTREAM_CALL_TIMEOUT;
-    call->limit = NGX_HTTP_AGENTSTREAM_CALL_LIMIT;
+    call->status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    call->unsent = 1;
 
-    call->route.len = route->len;
-    call->route.data = ngx_pstrdup(pool, route);
-
-    if (call->route.data == NULL
+    if (ngx_http_agentstream_call_destination(call, route) != NGX_OK
         || ngx_http_agentstream_opencode_address(pool, &call->address, request,
                                                  session, id, directory)
            != NGX_OK)
     {
         goto failed;
+    }
+
+    call->limit = call->address.limit;
+
+    switch (request) {
+
+    case NGX_HTTP_AGENTSTREAM_GET_STATUS:
+    case NGX_HTTP_AGENTSTREAM_GET_MESSAGES:
+    case NGX_HTTP_AGENTSTREAM_GET_MESSAGE:
+    case NGX_HTTP_AGENTSTREAM_GET_QUESTIONS:
+    case NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS:
+        call->kind = NGX_HTTP_AGENTSTREAM_CALL_LOOKUP;
+        break;
+
+    default:
+        call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
     }
 
     call->timer.handler = ngx_http_agentstream_call_timeout_handler;
@@ -116,13 +98,61 @@ failed:
 }
 
 
+/* server, prefix and route, as one key */
+
+static ngx_int_t
+ngx_http_agentstream_call_destination(ngx_http_agentstream_call_t *call,
+    ngx_str_t *route)
+{
+    u_char  *p;
+
+    call->key.len = sizeof(call->server) + call->prefix.len + 1 + route->len;
+
+    p = ngx_pnalloc(call->pool, call->key.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    call->key.data = p;
+
+    p = ngx_cpymem(p, &call->server, sizeof(call->server));
+    p = ngx_cpymem(p, call->prefix.data, call->prefix.len);
+    *p++ = '\0';
+    ngx_memcpy(p, route->data, route->len);
+
+    call->route.len = route->len;
+    call->route.data = p;
+
+    return NGX_OK;
+}
+
+
+ngx_http_agentstream_call_t *
+ngx_http_agentstream_call_session(ngx_http_agentstream_loc_conf_t *conf,
+    ngx_str_t *route, ngx_str_t *session,
+    ngx_http_agentstream_call_done_pt handler, void *data)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(conf, route,
+                                            NGX_HTTP_AGENTSTREAM_GET_SESSION,
+                                            session, NULL, NULL);
+    if (call == NULL) {
+        return NULL;
+    }
+
+    call->done_handler = handler;
+    call->data = data;
+
+    ngx_http_agentstream_call_open(call);
+
+    return call;
+}
+
+
 void
 ngx_http_agentstream_call_open(ngx_http_agentstream_call_t *call)
 {
-    ngx_http_agentstream_calls_t  *calls;
-
-    calls = ngx_http_agentstream_worker->calls;
-
     if (call->timeout) {
         ngx_add_timer(&call->timer, call->timeout);
     }
@@ -131,14 +161,18 @@ ngx_http_agentstream_call_open(ngx_http_agentstream_call_t *call)
         ngx_http_agentstream_count(REQUESTS, 1);
     }
 
-    if (call->body_handler == NULL
-        && calls->active >= NGX_HTTP_AGENTSTREAM_CALLS_MAX)
-    {
-        ngx_queue_insert_tail(&calls->waiting, &call->queue);
-        return;
-    }
+    switch (ngx_http_agentstream_call_enter(call)) {
 
-    ngx_http_agentstream_call_run(call);
+    case NGX_OK:
+        ngx_http_agentstream_call_run(call);
+        break;
+
+    case NGX_AGAIN:
+        break;
+
+    default: /* NGX_ERROR */
+        ngx_post_event(&call->posted, &ngx_posted_events);
+    }
 }
 
 
@@ -158,7 +192,7 @@ ngx_http_agentstream_call_close(ngx_http_agentstream_call_t *call)
     }
 
     if (!call->running) {
-        ngx_queue_remove(&call->queue);
+        ngx_http_agentstream_call_leave(call);
         ngx_http_agentstream_call_destroy(call);
         return;
     }
@@ -171,38 +205,45 @@ ngx_http_agentstream_call_close(ngx_http_agentstream_call_t *call)
 }
 
 
-static void
+ngx_int_t
+ngx_http_agentstream_call_abandon(ngx_http_agentstream_call_t *call)
+{
+    if (!call->posted.posted && ngx_http_agentstream_call_unsent(call)) {
+        ngx_http_agentstream_call_close(call);
+        return NGX_OK;
+    }
+
+    if (call->running) {
+        ngx_http_agentstream_call_let(call);
+    }
+
+    return NGX_DECLINED;
+}
+
+
+void
 ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call)
 {
-    ngx_connection_t              *c;
-    ngx_http_request_t            *r;
-    ngx_pool_cleanup_t            *cln;
-    ngx_http_agentstream_calls_t  *calls;
-
-    calls = ngx_http_agentstream_worker->calls;
-
-    call->status = NGX_HTTP_INTERNAL_SERVER_ERROR;
-    call->unsent = 1;
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+    ngx_pool_cleanup_t  *cln;
 
     c = ngx_http_agentstream_call_connect(call);
     if (c == NULL) {
-        ngx_post_event(&call->posted, &ngx_posted_events);
-        return;
+        goto failed;
     }
 
     r = ngx_http_agentstream_call_create_main(call, c);
     if (r == NULL) {
         ngx_http_close_connection(c);
-        ngx_post_event(&call->posted, &ngx_posted_events);
-        return;
+        goto failed;
     }
 
     cln = ngx_pool_cleanup_add(r->pool, 0);
     if (cln == NULL) {
         ngx_http_free_request(r, 0);
         ngx_http_close_connection(c);
-        ngx_post_event(&call->posted, &ngx_posted_events);
-        return;
+        goto failed;
     }
 
     cln->handler = ngx_http_agentstream_call_cleanup;
@@ -210,10 +251,6 @@ ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call)
 
     call->request = r;
     call->running = 1;
-
-    if (call->body_handler == NULL) {
-        calls->active++;
-    }
 
     if (!call->subscription) {
         ngx_http_agentstream_count(CALLS, 1);
@@ -224,15 +261,22 @@ ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call)
         return;
     }
 
-    call->unsent = 0;
-
     ngx_http_run_posted_requests(c);
+
+    return;
+
+failed:
+
+    ngx_http_agentstream_call_leave(call);
+    ngx_post_event(&call->posted, &ngx_posted_events);
 }
 
 
 static void
 ngx_http_agentstream_call_timeout_handler(ngx_event_t *ev)
 {
+    u_char                        buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                     text;
     ngx_http_agentstream_call_t  *call;
 
     call = ev->data;
@@ -240,7 +284,14 @@ ngx_http_agentstream_call_timeout_handler(ngx_event_t *ev)
     call->timedout = 1;
 
     if (!call->running) {
-        ngx_queue_remove(&call->queue);
+        text = ngx_http_agentstream_text_escape(buf, &call->address.uri);
+
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "agentstream call: not sent within %M ms, all places "
+                      "are taken, call: \"%V\"", call->timeout, &text);
+
+        ngx_http_agentstream_call_leave(call);
+
         call->status = NGX_HTTP_GATEWAY_TIME_OUT;
         ngx_post_event(&call->posted, &ngx_posted_events);
         return;
@@ -248,6 +299,19 @@ ngx_http_agentstream_call_timeout_handler(ngx_event_t *ev)
 
     ngx_log_error(NGX_LOG_ERR, call->request->connection->log, 0,
                   "agentstream call: no answer within %M ms", call->timeout);
+
+    ngx_http_agentstream_call_terminate(call);
+}
+
+
+void
+ngx_http_agentstream_call_expel(ngx_http_agentstream_call_t *call)
+{
+    ngx_log_error(NGX_LOG_INFO, call->request->connection->log, 0,
+                  "agentstream call: nobody waits for it, and its place is "
+                  "wanted");
+
+    call->timedout = 1;
 
     ngx_http_agentstream_call_terminate(call);
 }
@@ -270,11 +334,9 @@ ngx_http_agentstream_call_cleanup(void *data)
 {
     ngx_http_agentstream_call_t *call = data;
 
-    ngx_http_agentstream_calls_t  *calls;
-
-    calls = ngx_http_agentstream_worker->calls;
-
+    call->unsent = ngx_http_agentstream_call_unsent(call);
     call->request = NULL;
+    call->subrequest = NULL;
     call->running = 0;
 
     if (call->timer.timer_set) {
@@ -285,13 +347,7 @@ ngx_http_agentstream_call_cleanup(void *data)
         ngx_http_agentstream_count(CALLS, -1);
     }
 
-    if (call->body_handler == NULL) {
-        calls->active--;
-
-        if (!ngx_queue_empty(&calls->waiting)) {
-            ngx_post_event(&calls->next, &ngx_posted_events);
-        }
-    }
+    ngx_http_agentstream_call_leave(call);
 
     if (call->closed) {
         ngx_http_agentstream_call_destroy(call);
@@ -305,6 +361,12 @@ ngx_http_agentstream_call_cleanup(void *data)
                && call->body_handler == NULL)
     {
         call->status = NGX_HTTP_BAD_GATEWAY;
+
+    } else if (call->status == NGX_HTTP_OK && call->element_handler
+               && !ngx_http_agentstream_json_split_complete(&call->split))
+    {
+        call->status = NGX_HTTP_BAD_GATEWAY;
+        call->nonsense = 1;
     }
 
     ngx_post_event(&call->posted, &ngx_posted_events);
@@ -331,28 +393,6 @@ ngx_http_agentstream_call_done_handler(ngx_event_t *ev)
 }
 
 
-static void
-ngx_http_agentstream_call_next_handler(ngx_event_t *ev)
-{
-    ngx_queue_t                   *q;
-    ngx_http_agentstream_call_t   *call;
-    ngx_http_agentstream_calls_t  *calls;
-
-    calls = ev->data;
-
-    while (calls->active < NGX_HTTP_AGENTSTREAM_CALLS_MAX
-           && !ngx_queue_empty(&calls->waiting))
-    {
-        q = ngx_queue_head(&calls->waiting);
-        ngx_queue_remove(q);
-
-        call = ngx_queue_data(q, ngx_http_agentstream_call_t, queue);
-
-        ngx_http_agentstream_call_run(call);
-    }
-}
-
-
 void
 ngx_http_agentstream_call_destroy(ngx_http_agentstream_call_t *call)
 {
@@ -363,6 +403,9 @@ ngx_http_agentstream_call_destroy(ngx_http_agentstream_call_t *call)
     if (call->body.data) {
         ngx_free(call->body.data);
     }
+
+    ngx_http_agentstream_json_split_destroy(&call->split);
+    ngx_http_agentstream_json_destroy(&call->json);
 
     ngx_destroy_pool(call->pool);
 }

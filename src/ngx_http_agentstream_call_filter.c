@@ -29,6 +29,10 @@ static ngx_int_t ngx_http_agentstream_call_take(
     ngx_http_agentstream_call_t *call, ngx_buf_t *b);
 static ngx_int_t ngx_http_agentstream_call_hold(ngx_http_request_t *r,
     ngx_http_agentstream_call_t *call, ngx_chain_t *in);
+static ngx_int_t ngx_http_agentstream_call_split(
+    ngx_http_agentstream_call_t *call, u_char *pos, size_t len);
+static ngx_int_t ngx_http_agentstream_call_element(void *ctx, u_char *text,
+    size_t len);
 static ngx_int_t ngx_http_agentstream_call_collect(
     ngx_http_agentstream_call_t *call, u_char *pos, size_t len);
 
@@ -69,18 +73,20 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
         r->upstream->buffering = 0;
     }
 
+    /* a stream may last, once it has begun */
+
+    if (call->kind == NGX_HTTP_AGENTSTREAM_CALL_STREAM
+        && call->timer.timer_set)
+    {
+        ngx_del_timer(&call->timer);
+    }
+
     if (call->body_handler == NULL) {
         return NGX_OK;
     }
 
-    /* a stream may last, once it has begun */
-
-    if (call->timer.timer_set) {
-        ngx_del_timer(&call->timer);
-    }
-
     if (call->status != NGX_HTTP_OK) {
-        /* the opener wants a stream and nothing else */
+        /* the opener takes pieces of a good answer, and nothing else */
         return NGX_ERROR;
     }
 
@@ -194,6 +200,9 @@ ngx_http_agentstream_call_take(ngx_http_agentstream_call_t *call,
         rc = call->body_handler(call->data, pos, len);
         call->filtering = 0;
 
+    } else if (call->element_handler) {
+        rc = ngx_http_agentstream_call_split(call, pos, len);
+
     } else {
         rc = ngx_http_agentstream_call_collect(call, pos, len);
     }
@@ -254,6 +263,48 @@ ngx_http_agentstream_call_resume(ngx_http_agentstream_call_t *call)
     r->write_event_handler(r);
 
     ngx_http_run_posted_requests(c);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_call_split(ngx_http_agentstream_call_t *call, u_char *pos,
+    size_t len)
+{
+    ngx_int_t  rc;
+
+    if (call->status != NGX_HTTP_OK) {
+        /* it is no list, and nobody reads it */
+        return NGX_OK;
+    }
+
+    call->split.limit = call->limit;
+    call->split.handler = ngx_http_agentstream_call_element;
+    call->split.ctx = call;
+
+    call->filtering = 1;
+    rc = ngx_http_agentstream_json_split_feed(&call->split, pos, len);
+    call->filtering = 0;
+
+    call->nonsense = (rc == NGX_DECLINED);
+
+    return (rc == NGX_OK) ? NGX_OK : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_call_element(void *ctx, u_char *text, size_t len)
+{
+    ngx_http_agentstream_call_t *call = ctx;
+
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_json_parse(&call->json, text, len);
+
+    if (rc == NGX_OK) {
+        rc = call->element_handler(call->data, &call->json);
+    }
+
+    return (rc == NGX_OK && call->closed) ? NGX_ERROR : rc;
 }
 
 

@@ -19,6 +19,20 @@
  */
 
 
+/* call_lane: where a call waits for its place.  NGX_OK: it has one, NGX_AGAIN:
+   it waits, NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_call_enter(ngx_http_agentstream_call_t *call);
+/* it gives back its place, or waits no more */
+void ngx_http_agentstream_call_leave(ngx_http_agentstream_call_t *call);
+
+/* it runs, and nobody waits for it */
+void ngx_http_agentstream_call_let(ngx_http_agentstream_call_t *call);
+
+/* call: with a place, or without the need of one */
+void ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call);
+/* its place is wanted by another; done_handler is called */
+void ngx_http_agentstream_call_expel(ngx_http_agentstream_call_t *call);
+
 ngx_connection_t *ngx_http_agentstream_call_connect(
     ngx_http_agentstream_call_t *call);
 

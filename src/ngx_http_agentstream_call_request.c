@@ -346,6 +346,8 @@ ngx_http_agentstream_call_subrequest(ngx_http_agentstream_call_t *call,
         break;
     }
 
+    call->subrequest = sr;
+
     sr->filter_need_in_memory = 1;
     sr->write_event_handler = ngx_http_agentstream_call_phases;
 
@@ -432,18 +434,47 @@ ngx_http_agentstream_call_post_handler(ngx_http_request_t *r, void *data,
 {
     ngx_http_agentstream_call_t  *call = data;
 
-    ngx_http_upstream_t  *u;
-
     if (!call->answered && rc >= NGX_HTTP_SPECIAL_RESPONSE) {
         call->status = rc;
     }
 
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_call_unsent(ngx_http_agentstream_call_t *call)
+{
+    ngx_uint_t                  i;
+    ngx_http_request_t         *r;
+    ngx_http_upstream_t        *u;
+    ngx_http_upstream_state_t  *state;
+
+    r = call->subrequest;
+
+    if (r == NULL) {
+        return call->unsent;
+    }
+
     u = r->upstream;
 
-    call->unsent = (u == NULL || !u->request_sent
-                    || (u->state && u->state->bytes_sent == 0));
+    if (u && u->peer.connection && u->peer.connection->sent) {
+        return 0;
+    }
 
-    return NGX_OK;
+    /* all servers that were tried */
+
+    if (r->upstream_states) {
+        state = r->upstream_states->elts;
+
+        for (i = 0; i < r->upstream_states->nelts; i++) {
+            if (state[i].bytes_sent) {
+                return 0;
+            }
+        }
+    }
+
+    return 1;
 }
 
 

@@ -22,9 +22,6 @@
 #define NGX_HTTP_AGENTSTREAM_HISTORY_OUT  32768
 #define NGX_HTTP_AGENTSTREAM_HISTORY_IN   262144
 
-/* of a message, with all the files in it */
-#define NGX_HTTP_AGENTSTREAM_HISTORY_MAX  (64 * 1024 * 1024)
-
 
 static void ngx_http_agentstream_history_destroy(void *data);
 static void ngx_http_agentstream_history_stop(
@@ -59,7 +56,6 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     h->args = *args;
     h->output = args->output;
 
-    h->split.limit = NGX_HTTP_AGENTSTREAM_HISTORY_MAX;
     h->split.handler = ngx_http_agentstream_history_message;
     h->split.ctx = h;
 
@@ -92,10 +88,12 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_STREAM;
     call->body_handler = ngx_http_agentstream_history_body;
     call->done_handler = ngx_http_agentstream_history_done;
     call->data = h;
 
+    h->split.limit = call->limit;
     h->call = call;
 
     ngx_http_agentstream_call_open(call);

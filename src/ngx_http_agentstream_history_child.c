@@ -207,6 +207,7 @@ ngx_http_agentstream_history_next_child(ngx_http_agentstream_history_t *h)
         return NGX_ERROR;
     }
 
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_STREAM;
     call->body_handler = ngx_http_agentstream_history_child_body;
     call->done_handler = ngx_http_agentstream_history_child_done;
     call->data = h;
@@ -214,7 +215,7 @@ ngx_http_agentstream_history_next_child(ngx_http_agentstream_history_t *h)
     ngx_http_agentstream_json_split_destroy(&h->child_split);
     ngx_memzero(&h->child_split, sizeof(ngx_http_agentstream_json_split_t));
 
-    h->child_split.limit = h->split.limit;
+    h->child_split.limit = call->limit;
     h->child_split.handler = ngx_http_agentstream_history_child_message;
     h->child_split.ctx = h;
 

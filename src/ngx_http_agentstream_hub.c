@@ -444,6 +444,7 @@ ngx_http_agentstream_hub_connect(ngx_http_agentstream_hub_t *hub)
 
     call->timeout = 0;
     call->subscription = 1;
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_STREAM;
     call->body_handler = ngx_http_agentstream_hub_body;
     call->done_handler = ngx_http_agentstream_hub_done;
     call->data = hub;

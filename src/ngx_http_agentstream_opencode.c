@@ -21,6 +21,16 @@
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_ID_MAX      64
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_PARENT_MAX  4096
 
+/* how much is taken of an answer: a word or an error; a session with all that
+   was reverted in it, or who is busy; a message while it is written; a list */
+#define NGX_HTTP_AGENTSTREAM_ANSWER_SHORT    65536
+#define NGX_HTTP_AGENTSTREAM_ANSWER_SESSION  (1024 * 1024)
+#define NGX_HTTP_AGENTSTREAM_ANSWER_MESSAGE  (4 * 1024 * 1024)
+#define NGX_HTTP_AGENTSTREAM_ANSWER_LIST     (16 * 1024 * 1024)
+
+/* and of a message in the list of all, with the files in it */
+#define NGX_HTTP_AGENTSTREAM_ANSWER_ELEMENT  (64 * 1024 * 1024)
+
 
 #define ngx_http_agentstream_opencode_match(name)                             \
     (ngx_memcmp(p, name, sizeof(name) - 1) == 0)
@@ -31,6 +41,7 @@ typedef struct {
     ngx_str_t    head;
     ngx_str_t    middle;
     ngx_str_t    tail;
+    size_t       limit;
 } ngx_http_agentstream_opencode_route_t;
 
 
@@ -60,35 +71,50 @@ static ngx_http_agentstream_opencode_route_t
     ngx_http_agentstream_opencode_routes[] =
 {
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("event"),
-      ngx_null_string, ngx_null_string },
+      ngx_null_string, ngx_null_string,
+      0 },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/status"),
-      ngx_null_string, ngx_null_string },
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SESSION },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session"),
-      ngx_null_string, ngx_null_string },
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("session"),
-      ngx_null_string, ngx_null_string },
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SESSION },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/"),
-      ngx_string(""), ngx_null_string },
+      ngx_string(""), ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SESSION },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_DELETE, ngx_string("session/"),
-      ngx_string(""), ngx_null_string },
+      ngx_string(""), ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/"),
-      ngx_string("/message"), ngx_null_string },
+      ngx_string("/message"), ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_ELEMENT },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/"),
-      ngx_string("/message/"), ngx_string("") },
+      ngx_string("/message/"), ngx_string(""),
+      NGX_HTTP_AGENTSTREAM_ANSWER_MESSAGE },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("session/"),
-      ngx_string("/prompt_async"), ngx_null_string },
+      ngx_string("/prompt_async"), ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("session/"),
-      ngx_string("/abort"), ngx_null_string },
+      ngx_string("/abort"), ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("question"),
-      ngx_null_string, ngx_null_string },
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("question/"),
-      ngx_null_string, ngx_string("/reply") },
+      ngx_null_string, ngx_string("/reply"),
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("question/"),
-      ngx_null_string, ngx_string("/reject") },
+      ngx_null_string, ngx_string("/reject"),
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("permission"),
-      ngx_null_string, ngx_null_string },
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("permission/"),
-      ngx_null_string, ngx_string("/reply") }
+      ngx_null_string, ngx_string("/reply"),
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT }
 };
 
 
@@ -554,6 +580,7 @@ ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
     }
 
     addr->method = route->method;
+    addr->limit = route->limit;
     addr->uri.data = p;
     addr->uri.len = len;
 

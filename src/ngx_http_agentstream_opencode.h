@@ -126,6 +126,9 @@ typedef struct {
     ngx_uint_t                           method;      /* NGX_HTTP_GET, ... */
     ngx_str_t                            uri;         /* without prefix */
     ngx_str_t                            args;
+    size_t                               limit;       /* of the answer; of a
+                                                         list of messages: of
+                                                         one of them */
 } ngx_http_agentstream_address_t;
 
 /* NGX_DECLINED: session or id has not the form of an id */
@@ -148,6 +151,19 @@ ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
 ngx_int_t ngx_http_agentstream_opencode_parent(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *session, ngx_str_t *parent);
 
+/* NGX_OK: it is what GET or POST session answers, with this id, or with any if
+   session is NULL; NGX_DECLINED: it is not, NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
+    ngx_str_t *session);
+/* the same for a list, and for any JSON text at all */
+ngx_int_t ngx_http_agentstream_opencode_is_list(ngx_str_t *answer);
+ngx_int_t ngx_http_agentstream_opencode_is_json(ngx_str_t *answer);
+
+/* how a client is told that a call has failed with this status; nonsense: it
+   was answered, but not with what was asked for */
+const char *ngx_http_agentstream_opencode_failure(ngx_uint_t status,
+    ngx_uint_t nonsense, ngx_uint_t *code);
+
 /* whether a session is busy, from what GET session/status answers;
    NGX_DECLINED: it is not, NGX_ERROR: it is no such answer */
 ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
@@ -168,11 +184,21 @@ ngx_int_t ngx_http_agentstream_opencode_waits(ngx_pool_t *pool,
 ngx_int_t ngx_http_agentstream_opencode_opens(
     ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t *again);
 
-/* the last message that opens a turn, or else what the first one belongs to,
-   from what GET session/{id}/message answers; empty: there are no messages,
-   NGX_DECLINED: it is no such answer */
-ngx_int_t ngx_http_agentstream_opencode_turn(ngx_pool_t *pool,
-    ngx_str_t *answer, ngx_str_t *turn);
+/*
+ * The last message that opens a turn, or else what the first one belongs to.
+ * Zero it, and give it each message of GET session/{id}/message; then it is
+ * empty when there were none, or when nmessages is not 0: nonsense.
+ */
+
+typedef struct {
+    ngx_uint_t                           nmessages;
+    ngx_uint_t                           again;
+    size_t                               len;
+    u_char                               id[64];
+} ngx_http_agentstream_opencode_last_t;
+
+void ngx_http_agentstream_opencode_turn(ngx_http_agentstream_json_t *json,
+    ngx_http_agentstream_opencode_last_t *last);
 
 
 /* ids */

@@ -14,8 +14,97 @@
 #include "ngx_http_agentstream_opencode.h"
 
 
+static ngx_int_t ngx_http_agentstream_opencode_is(ngx_str_t *answer,
+    ngx_uint_t type, ngx_str_t *session);
 static ngx_int_t ngx_http_agentstream_opencode_copy(ngx_pool_t *pool,
     ngx_str_t *id, ngx_str_t *copy);
+
+
+const char *
+ngx_http_agentstream_opencode_failure(ngx_uint_t status, ngx_uint_t nonsense,
+    ngx_uint_t *code)
+{
+    *code = 502;
+
+    if (nonsense) {
+        return "OpenCode's answer makes no sense";
+    }
+
+    if (status == 504) {
+        *code = status;
+        return "OpenCode does not answer in time";
+    }
+
+    return (status < 500) ? "OpenCode refused the request"
+                          : "OpenCode cannot be reached";
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
+    ngx_str_t *session)
+{
+    return ngx_http_agentstream_opencode_is(answer,
+                                            NGX_HTTP_AGENTSTREAM_JSON_OBJECT,
+                                            session);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_is_list(ngx_str_t *answer)
+{
+    return ngx_http_agentstream_opencode_is(answer,
+                                            NGX_HTTP_AGENTSTREAM_JSON_ARRAY,
+                                            NULL);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_is_json(ngx_str_t *answer)
+{
+    return ngx_http_agentstream_opencode_is(answer,
+                                            NGX_HTTP_AGENTSTREAM_JSON_NONE,
+                                            NULL);
+}
+
+
+/* type NONE: any */
+
+static ngx_int_t
+ngx_http_agentstream_opencode_is(ngx_str_t *answer, ngx_uint_t type,
+    ngx_str_t *session)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    id;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK && type != NGX_HTTP_AGENTSTREAM_JSON_NONE
+        && ngx_http_agentstream_json_type(&json, 0) != type)
+    {
+        rc = NGX_DECLINED;
+    }
+
+    if (rc == NGX_OK && type == NGX_HTTP_AGENTSTREAM_JSON_OBJECT) {
+        id = ngx_http_agentstream_json_string(&json,
+                            ngx_http_agentstream_json_get(&json, 0, "id"));
+
+        if (!ngx_http_agentstream_opencode_session_id(&id)
+            || (session
+                && (id.len != session->len
+                    || ngx_memcmp(id.data, session->data, id.len) != 0)))
+        {
+            rc = NGX_DECLINED;
+        }
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
 
 
 ngx_int_t
@@ -123,73 +212,37 @@ ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
 }
 
 
-ngx_int_t
-ngx_http_agentstream_opencode_turn(ngx_pool_t *pool, ngx_str_t *answer,
-    ngx_str_t *turn)
+void
+ngx_http_agentstream_opencode_turn(ngx_http_agentstream_json_t *json,
+    ngx_http_agentstream_opencode_last_t *last)
 {
-    ngx_int_t                    rc;
-    ngx_str_t                    id;
-    ngx_uint_t                   v, info, again, opens;
-    ngx_http_agentstream_json_t  json;
+    ngx_str_t   id;
+    ngx_uint_t  info, opens;
 
-    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    info = ngx_http_agentstream_json_get(json, 0, "info");
+    opens = (ngx_http_agentstream_opencode_opens(json, 0, &last->again)
+             == NGX_OK);
+
+    if (last->nmessages++ && !opens) {
+        return;
+    }
+
     ngx_str_null(&id);
-    turn->len = 0;
-    again = 0;
 
-    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
-
-    if (rc != NGX_OK) {
-        goto done;
+    if (!opens) {
+        id = ngx_http_agentstream_opencode_text(json, info, "parentID");
     }
 
-    if (ngx_http_agentstream_json_type(&json, 0)
-        != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
-    {
-        rc = NGX_DECLINED;
-        goto done;
+    if (id.len == 0) {
+        id = ngx_http_agentstream_opencode_text(json, info, "id");
     }
 
-    if (ngx_http_agentstream_json_first(&json, 0) == 0) {
-        goto done;
+    last->len = 0;
+
+    if (ngx_http_agentstream_opencode_id(&id)) {
+        last->len = id.len;
+        ngx_memcpy(last->id, id.data, id.len);
     }
-
-    for (v = ngx_http_agentstream_json_first(&json, 0);
-         v;
-         v = ngx_http_agentstream_json_next(&json, 0, v))
-    {
-        info = ngx_http_agentstream_json_get(&json, v, "info");
-        opens = (ngx_http_agentstream_opencode_opens(&json, v, &again)
-                 == NGX_OK);
-
-        if (id.len == 0 && !opens) {
-            id = ngx_http_agentstream_opencode_text(&json, info, "parentID");
-        }
-
-        if (id.len == 0 || opens) {
-            id = ngx_http_agentstream_opencode_text(&json, info, "id");
-        }
-    }
-
-    if (!ngx_http_agentstream_opencode_id(&id)) {
-        rc = NGX_DECLINED;
-        goto done;
-    }
-
-    turn->data = ngx_pstrdup(pool, &id);
-
-    if (turn->data == NULL) {
-        rc = NGX_ERROR;
-        goto done;
-    }
-
-    turn->len = id.len;
-
-done:
-
-    ngx_http_agentstream_json_destroy(&json);
-
-    return rc;
 }
 
 

@@ -34,6 +34,8 @@ typedef struct {
     ngx_http_request_t                  *request;
     ngx_http_agentstream_rebuild_args_t  args;
     ngx_str_t                            directory;
+    ngx_http_agentstream_opencode_last_t  found;   /* the turn, while it is
+                                                      looked for */
 
     ngx_http_agentstream_call_t         *call;
     ngx_http_agentstream_reconcile_t     reconcile;
@@ -68,6 +70,8 @@ static void ngx_http_agentstream_rebuild_ask(
     ngx_http_agentstream_call_done_pt handler);
 static void ngx_http_agentstream_rebuild_status_done(void *data,
     ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_rebuild_last_message(void *data,
+    ngx_http_agentstream_json_t *json);
 static void ngx_http_agentstream_rebuild_last_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_rebuild_timer_handler(ngx_event_t *ev);
@@ -144,20 +148,15 @@ ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rb->call = ngx_http_agentstream_call_create(args->conf,
-                                             &rb->args.route,
-                                             NGX_HTTP_AGENTSTREAM_GET_SESSION,
-                                             &rb->args.session, NULL, NULL);
+    rb->call = ngx_http_agentstream_call_session(args->conf, &rb->args.route,
+                                    &rb->args.session,
+                                    ngx_http_agentstream_rebuild_session_done,
+                                    rb);
     if (rb->call == NULL) {
         ngx_http_agentstream_output_close(rb->output);
         ngx_http_agentstream_rebuild_destroy(rb);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
-
-    rb->call->done_handler = ngx_http_agentstream_rebuild_session_done;
-    rb->call->data = rb;
-
-    ngx_http_agentstream_call_open(rb->call);
 
     return NGX_DONE;
 }
@@ -300,29 +299,27 @@ static ngx_int_t
 ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
     ngx_http_agentstream_call_t *call)
 {
+    ngx_uint_t   code;
+    const char  *reason;
+
     rb->call = NULL;
 
     ngx_http_set_log_request(rb->request->connection->log, rb->request);
 
-    switch (call->status) {
-
-    case NGX_HTTP_OK:
+    if (call->status == NGX_HTTP_OK) {
         return NGX_OK;
-
-    case NGX_HTTP_NOT_FOUND:
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_NOT_FOUND,
-                                          "Session not found");
-        break;
-
-    case NGX_HTTP_GATEWAY_TIME_OUT:
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_GATEWAY_TIME_OUT,
-                                          "OpenCode does not answer in time");
-        break;
-
-    default:
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
-                                          "OpenCode cannot be reached");
     }
+
+    if (call->status == NGX_HTTP_NOT_FOUND) {
+        code = NGX_HTTP_NOT_FOUND;
+        reason = "Session not found";
+
+    } else {
+        reason = ngx_http_agentstream_opencode_failure(call->status,
+                                                       call->nonsense, &code);
+    }
+
+    ngx_http_agentstream_rebuild_fail(rb, code, reason);
 
     return NGX_ERROR;
 }
@@ -348,6 +345,10 @@ ngx_http_agentstream_rebuild_ask(ngx_http_agentstream_rebuild_t *rb,
     if (rb->call == NULL) {
         ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;
+    }
+
+    if (messages) {
+        rb->call->element_handler = ngx_http_agentstream_rebuild_last_message;
     }
 
     rb->call->done_handler = handler;
@@ -387,35 +388,51 @@ ngx_http_agentstream_rebuild_status_done(void *data,
 }
 
 
+static ngx_int_t
+ngx_http_agentstream_rebuild_last_message(void *data,
+    ngx_http_agentstream_json_t *json)
+{
+    ngx_http_agentstream_rebuild_t *rb = data;
+
+    ngx_http_agentstream_opencode_turn(json, &rb->found);
+
+    return NGX_OK;
+}
+
+
 static void
 ngx_http_agentstream_rebuild_last_done(void *data,
     ngx_http_agentstream_call_t *call)
 {
     ngx_http_agentstream_rebuild_t *rb = data;
 
-    ngx_int_t  rc;
+    ngx_str_t  id;
 
     if (ngx_http_agentstream_rebuild_answered(rb, call) != NGX_OK) {
         return;
     }
 
-    rc = ngx_http_agentstream_opencode_turn(rb->pool, &call->body,
-                                            &rb->args.turn);
-
-    if ((rc == NGX_OK && rb->args.turn.len == 0)
+    if (rb->found.nmessages == 0
         || (rb->args.kept && rb->args.kept(rb->args.data)))
     {
         ngx_http_agentstream_rebuild_nothing(rb);
         return;
     }
 
-    if (rc == NGX_DECLINED) {
+    if (rb->found.len == 0) {
         ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
                                           "OpenCode's answer makes no sense");
         return;
     }
 
-    if (rc != NGX_OK || ngx_http_agentstream_rebuild_translator(rb) != NGX_OK)
+    id.len = rb->found.len;
+    id.data = rb->found.id;
+
+    rb->args.turn.len = id.len;
+    rb->args.turn.data = ngx_pstrdup(rb->pool, &id);
+
+    if (rb->args.turn.data == NULL
+        || ngx_http_agentstream_rebuild_translator(rb) != NGX_OK)
     {
         ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;

@@ -30,6 +30,8 @@ static ngx_int_t ngx_http_agentstream_reconcile_fetch(
     ngx_http_agentstream_reconcile_t *rec);
 static void ngx_http_agentstream_reconcile_status_done(void *data,
     ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_reconcile_message(void *data,
+    ngx_http_agentstream_json_t *json);
 static void ngx_http_agentstream_reconcile_messages_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_reconcile_asks(
@@ -76,6 +78,10 @@ ngx_http_agentstream_reconcile_call(ngx_http_agentstream_reconcile_t *rec,
 
     if (timeout) {
         call->timeout = timeout;
+    }
+
+    if (request == NGX_HTTP_AGENTSTREAM_GET_MESSAGES) {
+        call->element_handler = ngx_http_agentstream_reconcile_message;
     }
 
     call->done_handler = handler;
@@ -156,10 +162,33 @@ ngx_http_agentstream_reconcile_fetch(ngx_http_agentstream_reconcile_t *rec)
 
     sessions = rec->sessions->elts;
 
+    rec->failed = 0;
+    ngx_memzero(&rec->list, sizeof(ngx_http_agentstream_translate_list_t));
+
     return ngx_http_agentstream_reconcile_call(rec,
                                  NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
                                  sessions[rec->next], 0,
                                  ngx_http_agentstream_reconcile_messages_done);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_reconcile_message(void *data,
+    ngx_http_agentstream_json_t *json)
+{
+    ngx_http_agentstream_reconcile_t *rec = data;
+
+    ngx_int_t    rc;
+    ngx_str_t  **sessions;
+
+    sessions = rec->sessions->elts;
+
+    rc = ngx_http_agentstream_translate_listed(rec->translate,
+                                               sessions[rec->next], json, 0,
+                                               &rec->list);
+    rec->failed = (rc != NGX_OK);
+
+    return rc;
 }
 
 
@@ -169,38 +198,13 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
 {
     ngx_http_agentstream_reconcile_t *rec = data;
 
-    ngx_int_t                      rc;
-    ngx_str_t                    **sessions;
-    ngx_uint_t                     status;
-    ngx_http_agentstream_json_t    json;
+    ngx_uint_t  status;
 
     rec->call = NULL;
     status = call->status;
 
-    if (status == NGX_HTTP_OK) {
-        ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
-
-        rc = ngx_http_agentstream_json_parse(&json, call->body.data,
-                                             call->body.len);
-
-        if (rc == NGX_OK
-            && ngx_http_agentstream_json_type(&json, 0)
-               == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
-        {
-            sessions = rec->sessions->elts;
-
-            rc = ngx_http_agentstream_translate_messages(rec->translate,
-                                                sessions[rec->next], &json, 0);
-
-            if (rc != NGX_OK) {
-                status = NGX_HTTP_INSUFFICIENT_STORAGE;
-            }
-
-        } else {
-            status = NGX_HTTP_BAD_GATEWAY;
-        }
-
-        ngx_http_agentstream_json_destroy(&json);
+    if (rec->failed) {
+        status = NGX_HTTP_INSUFFICIENT_STORAGE;
 
     } else if (rec->next) {
         /* a subagent's session may be gone by now */

@@ -49,6 +49,9 @@ typedef struct {
     /* private */
     ngx_http_agentstream_call_t         *call;         /* NULL: not at work */
     ngx_uint_t                           next;         /* session to fetch */
+    ngx_http_agentstream_translate_list_t  list;       /* its messages */
+    ngx_uint_t                           failed;       /* the translator has no
+                                                          room */
     ngx_uint_t                           busy;
     ngx_uint_t                           full;
     ngx_uint_t                           permission;   /* list at hand */

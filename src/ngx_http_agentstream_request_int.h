@@ -96,14 +96,16 @@ struct ngx_http_agentstream_request_s {
 
 
 /*
- * A call for a client whose outcome is the response.  One with effects goes
- * through though the client leaves; others are closed then.
+ * A call for a client whose outcome is the response.  One with effects that has
+ * left goes through though the client leaves, unless its place is wanted;
+ * others are closed then.
  */
 
 struct ngx_http_agentstream_relay_s {
     ngx_http_agentstream_request_t        *request;    /* NULL: left */
     ngx_pool_t                            *pool;       /* its own */
     ngx_http_agentstream_call_t           *call;
+    ngx_uint_t                             asked;      /* of OpenCode */
     const char                            *missing;    /* what a 404 says */
     ngx_str_t                             *reply;      /* instead of OpenCode's
                                                           good answer */
@@ -163,6 +165,10 @@ void ngx_http_agentstream_request_relay_leave(
 ngx_int_t ngx_http_agentstream_request_upstream_error(
     ngx_http_agentstream_request_t *req, ngx_uint_t status,
     const char *missing);
+
+/* an answer that makes none; rc NGX_ERROR: there was no memory to tell */
+ngx_int_t ngx_http_agentstream_request_nonsense(
+    ngx_http_agentstream_request_t *req, ngx_int_t rc);
 
 /* an answer (missing: what a 404 says) or an interrupt (NULL) for a session
    whose turn is not kept */

@@ -24,7 +24,7 @@ static void ngx_http_agentstream_request_relay_release(
     ngx_http_agentstream_relay_t *relay);
 static ngx_int_t ngx_http_agentstream_request_relay_answer(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_call_t *call,
-    const char *missing);
+    ngx_uint_t asked);
 
 
 ngx_http_agentstream_relay_t *
@@ -68,6 +68,7 @@ ngx_http_agentstream_request_relay_create(ngx_http_agentstream_request_t *req,
     relay->pool = pool;
     relay->call = call;
     relay->request = req;
+    relay->asked = request;
     relay->effects = 1;
     relay->missing = "Session not found";
 
@@ -88,6 +89,10 @@ ngx_http_agentstream_request_relay_open(ngx_http_agentstream_relay_t *relay)
 {
     if (relay->request) {
         ngx_http_agentstream_output_wait(relay->request->request);
+
+    } else {
+        /* the client has left, but the turn was interrupted for it */
+        relay->call->kind = NGX_HTTP_AGENTSTREAM_CALL_BACKGROUND;
     }
 
     ngx_http_agentstream_call_open(relay->call);
@@ -99,10 +104,23 @@ ngx_http_agentstream_request_relay_leave(ngx_http_agentstream_relay_t *relay)
 {
     relay->request = NULL;
 
-    if (!relay->effects) {
-        ngx_http_agentstream_call_close(relay->call);
-        ngx_destroy_pool(relay->pool);
+    if (relay->timer.timer_set) {
+        /* it is begun: the turn ends for it */
+        return;
     }
+
+    if (relay->effects) {
+
+        if (ngx_http_agentstream_call_abandon(relay->call) != NGX_OK) {
+            return;
+        }
+
+    } else {
+        ngx_http_agentstream_call_close(relay->call);
+    }
+
+    ngx_http_agentstream_request_relay_release(relay);
+    ngx_destroy_pool(relay->pool);
 }
 
 
@@ -114,6 +132,7 @@ ngx_http_agentstream_request_relay_done(void *data,
 
     ngx_int_t                        rc;
     ngx_str_t                       *reply;
+    ngx_uint_t                       asked;
     const char                      *missing;
     ngx_connection_t                *c;
     ngx_http_request_t              *r;
@@ -121,6 +140,7 @@ ngx_http_agentstream_request_relay_done(void *data,
 
     req = relay->request;
     reply = relay->reply;
+    asked = relay->asked;
     missing = relay->missing;
 
     ngx_http_agentstream_request_relay_release(relay);
@@ -137,11 +157,15 @@ ngx_http_agentstream_request_relay_done(void *data,
 
     ngx_http_set_log_request(c->log, r);
 
-    if (reply && call->status >= 200 && call->status < 300) {
+    if (call->status < 200 || call->status >= 300) {
+        rc = ngx_http_agentstream_request_upstream_error(req, call->status,
+                                                         missing);
+
+    } else if (reply) {
         rc = ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, reply);
 
     } else {
-        rc = ngx_http_agentstream_request_relay_answer(req, call, missing);
+        rc = ngx_http_agentstream_request_relay_answer(req, call, asked);
     }
 
     ngx_http_finalize_request(r, rc);
@@ -170,20 +194,59 @@ ngx_http_agentstream_request_relay_release(ngx_http_agentstream_relay_t *relay)
 
 static ngx_int_t
 ngx_http_agentstream_request_relay_answer(ngx_http_agentstream_request_t *req,
-    ngx_http_agentstream_call_t *call, const char *missing)
+    ngx_http_agentstream_call_t *call, ngx_uint_t asked)
 {
+    ngx_int_t  rc;
+
     static ngx_str_t  nothing = ngx_string("null");
 
-    if (call->status < 200 || call->status >= 300) {
-        return ngx_http_agentstream_request_upstream_error(req, call->status,
-                                                           missing);
+    switch (asked) {
+
+    case NGX_HTTP_AGENTSTREAM_GET_SESSION:
+        rc = ngx_http_agentstream_opencode_is_session(&call->body,
+                                                      &req->session);
+        break;
+
+    case NGX_HTTP_AGENTSTREAM_CREATE_SESSION:
+        rc = ngx_http_agentstream_opencode_is_session(&call->body, NULL);
+        break;
+
+    case NGX_HTTP_AGENTSTREAM_GET_SESSIONS:
+        rc = ngx_http_agentstream_opencode_is_list(&call->body);
+        break;
+
+    default:
+
+        if (call->body.len == 0) {
+            return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
+                                                      &nothing);
+        }
+
+        rc = ngx_http_agentstream_opencode_is_json(&call->body);
     }
 
-    if (call->body.len == 0) {
-        return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &nothing);
+    if (rc != NGX_OK) {
+        return ngx_http_agentstream_request_nonsense(req, rc);
     }
 
     return ngx_http_agentstream_request_reply(req, call->status, &call->body);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_nonsense(ngx_http_agentstream_request_t *req,
+    ngx_int_t rc)
+{
+    ngx_uint_t   code;
+    const char  *reason;
+
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    reason = ngx_http_agentstream_opencode_failure(NGX_HTTP_OK, 1, &code);
+
+    return ngx_http_agentstream_request_error(req, code, reason, NULL);
 }
 
 
@@ -192,8 +255,10 @@ ngx_http_agentstream_request_upstream_error(
     ngx_http_agentstream_request_t *req, ngx_uint_t status,
     const char *missing)
 {
-    ngx_str_t  details;
-    u_char     buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
+    ngx_str_t    details;
+    ngx_uint_t   code;
+    const char  *reason;
+    u_char       buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
 
     if (status == NGX_HTTP_NOT_FOUND && missing) {
         return ngx_http_agentstream_request_error(req, status, missing, NULL);
@@ -202,15 +267,7 @@ ngx_http_agentstream_request_upstream_error(
     details.data = buf;
     details.len = ngx_sprintf(buf, "{\"status\":%ui}", status) - buf;
 
-    if (status == NGX_HTTP_GATEWAY_TIME_OUT) {
-        return ngx_http_agentstream_request_error(req, status,
-                                          "OpenCode does not answer in time",
-                                          &details);
-    }
+    reason = ngx_http_agentstream_opencode_failure(status, 0, &code);
 
-    return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_GATEWAY,
-                                        (status == NGX_HTTP_BAD_GATEWAY)
-                                        ? "OpenCode cannot be reached"
-                                        : "OpenCode refused the request",
-                                        &details);
+    return ngx_http_agentstream_request_error(req, code, reason, &details);
 }

@@ -34,6 +34,9 @@ typedef struct {
 } ngx_http_agentstream_unkept_t;
 
 
+static ngx_int_t ngx_http_agentstream_request_unkept_look_up(
+    ngx_http_agentstream_unkept_t *un,
+    ngx_http_agentstream_call_done_pt handler);
 static ngx_int_t ngx_http_agentstream_request_unkept_ask(
     ngx_http_agentstream_unkept_t *un, ngx_uint_t request,
     ngx_http_agentstream_call_done_pt handler);
@@ -47,8 +50,6 @@ static ngx_int_t ngx_http_agentstream_request_unkept_owned(
     ngx_http_agentstream_unkept_t *un);
 static void ngx_http_agentstream_request_unkept_parent_done(void *data,
     ngx_http_agentstream_call_t *call);
-static ngx_int_t ngx_http_agentstream_request_unkept_nonsense(
-    ngx_http_agentstream_unkept_t *un, ngx_int_t rc);
 static ngx_int_t ngx_http_agentstream_request_unkept_abort(
     ngx_http_agentstream_unkept_t *un, ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_request_unkept_hold(
@@ -86,9 +87,23 @@ ngx_http_agentstream_request_unkept(ngx_http_agentstream_request_t *req,
 
     ngx_http_agentstream_output_wait(req->request);
 
-    return ngx_http_agentstream_request_unkept_ask(un,
-                             NGX_HTTP_AGENTSTREAM_GET_SESSION,
+    return ngx_http_agentstream_request_unkept_look_up(un,
                              ngx_http_agentstream_request_unkept_session_done);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_unkept_look_up(ngx_http_agentstream_unkept_t *un,
+    ngx_http_agentstream_call_done_pt handler)
+{
+    ngx_http_agentstream_request_t  *req;
+
+    req = un->req;
+
+    req->call = ngx_http_agentstream_call_session(req->conf, &req->server,
+                                                  &un->session, handler, un);
+
+    return req->call ? NGX_DONE : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 
@@ -96,21 +111,18 @@ static ngx_int_t
 ngx_http_agentstream_request_unkept_ask(ngx_http_agentstream_unkept_t *un,
     ngx_uint_t request, ngx_http_agentstream_call_done_pt handler)
 {
-    ngx_uint_t                       session;
     ngx_http_agentstream_call_t     *call;
     ngx_http_agentstream_request_t  *req;
 
     req = un->req;
-    session = (request == NGX_HTTP_AGENTSTREAM_GET_SESSION);
 
     call = ngx_http_agentstream_call_create(req->conf, &req->server, request,
-                                            session ? &un->session : NULL,
-                                            NULL,
-                                            session ? NULL : &un->directory);
+                                            NULL, NULL, &un->directory);
     if (call == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
     call->done_handler = handler;
     call->data = un;
 
@@ -157,7 +169,7 @@ ngx_http_agentstream_request_unkept_session_done(void *data,
                                                  &call->body, &req->session,
                                                  &un->directory);
     if (rc != NGX_OK) {
-        rc = ngx_http_agentstream_request_unkept_nonsense(un, rc);
+        rc = ngx_http_agentstream_request_nonsense(un->req, rc);
 
         ngx_http_agentstream_request_unkept_finalize(un, rc);
         return;
@@ -226,7 +238,7 @@ ngx_http_agentstream_request_unkept_pass(ngx_http_agentstream_unkept_t *un,
     rc = ngx_http_agentstream_opencode_waits(req->request->pool, &call->body,
                                              &req->id, &un->session);
     if (rc != NGX_OK) {
-        return ngx_http_agentstream_request_unkept_nonsense(un, rc);
+        return ngx_http_agentstream_request_nonsense(un->req, rc);
     }
 
     return ngx_http_agentstream_request_unkept_owned(un);
@@ -252,8 +264,7 @@ ngx_http_agentstream_request_unkept_owned(ngx_http_agentstream_unkept_t *un)
                                                       un->missing, NULL);
         }
 
-        return ngx_http_agentstream_request_unkept_ask(un,
-                              NGX_HTTP_AGENTSTREAM_GET_SESSION,
+        return ngx_http_agentstream_request_unkept_look_up(un,
                               ngx_http_agentstream_request_unkept_parent_done);
     }
 
@@ -301,26 +312,10 @@ ngx_http_agentstream_request_unkept_parent_done(void *data,
 
         rc = (rc == NGX_OK)
              ? ngx_http_agentstream_request_unkept_owned(un)
-             : ngx_http_agentstream_request_unkept_nonsense(un, rc);
+             : ngx_http_agentstream_request_nonsense(un->req, rc);
     }
 
     ngx_http_agentstream_request_unkept_finalize(un, rc);
-}
-
-
-/* NGX_ERROR: no memory */
-
-static ngx_int_t
-ngx_http_agentstream_request_unkept_nonsense(ngx_http_agentstream_unkept_t *un,
-    ngx_int_t rc)
-{
-    if (rc == NGX_ERROR) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    return ngx_http_agentstream_request_error(un->req, NGX_HTTP_BAD_GATEWAY,
-                                           "OpenCode's answer makes no sense",
-                                           NULL);
 }
 
 
@@ -337,7 +332,7 @@ ngx_http_agentstream_request_unkept_abort(ngx_http_agentstream_unkept_t *un,
     rc = ngx_http_agentstream_opencode_busy(&call->body, &req->session);
 
     if (rc == NGX_ERROR) {
-        return ngx_http_agentstream_request_unkept_nonsense(un, NGX_DECLINED);
+        return ngx_http_agentstream_request_nonsense(un->req, NGX_DECLINED);
     }
 
     if (rc == NGX_OK) {

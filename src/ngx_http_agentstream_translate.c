@@ -435,49 +435,37 @@ ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr)
 
 
 ngx_int_t
-ngx_http_agentstream_translate_messages(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t messages)
+ngx_http_agentstream_translate_listed(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t message,
+    ngx_http_agentstream_translate_list_t *list)
 {
     ngx_str_t                           id;
-    ngx_uint_t                          v, info, listed;
+    ngx_uint_t                          info;
     ngx_http_agentstream_tr_session_t  *s;
 
     s = ngx_http_agentstream_translate_session_find(tr, session);
 
-    if (s == NULL
-        || ngx_http_agentstream_json_type(json, messages)
-           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
-    {
+    if (s == NULL) {
         return NGX_OK;
     }
 
-    listed = 0;
-
-    if (s->root) {
+    if (s->root && !list->begun) {
         /* the list tells it better than events of which some were lost */
         tr->state.passed = 0;
         tr->again = 0;
     }
 
-    for (v = ngx_http_agentstream_json_first(json, messages);
-         v;
-         v = ngx_http_agentstream_json_next(json, messages, v))
-    {
-        info = ngx_http_agentstream_json_get(json, v, "info");
-        id = ngx_http_agentstream_opencode_text(json, info, "id");
+    list->begun = 1;
 
-        if (s->root && ngx_http_agentstream_tr_eq(&id, &tr->turn)) {
-            listed = 1;
-        }
+    info = ngx_http_agentstream_json_get(json, message, "info");
+    id = ngx_http_agentstream_opencode_text(json, info, "id");
 
-        if (ngx_http_agentstream_translate_stored(tr, s, json, v, listed)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
+    if (s->root && ngx_http_agentstream_tr_eq(&id, &tr->turn)) {
+        list->ours = 1;
     }
 
-    return NGX_OK;
+    return ngx_http_agentstream_translate_stored(tr, s, json, message,
+                                                 list->ours);
 }
 
 

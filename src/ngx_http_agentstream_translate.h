@@ -174,12 +174,23 @@ ngx_int_t ngx_http_agentstream_translate_event(
    any more, its final snapshot completes it */
 void ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr);
 
-/* stored state of one session (root or child): the array that GET
-   session/{id}/message answers; only what follows our user message counts for
-   the root (all with conf.history) */
-ngx_int_t ngx_http_agentstream_translate_messages(
+/*
+ * Stored state of one session (root or child): each message of the array that
+ * GET session/{id}/message answers, one after the other, with the same list,
+ * zeroed at the beginning.  Only what follows our user message counts for the
+ * root (all with conf.history).
+ */
+
+typedef struct {
+    unsigned                                 begun:1;
+    unsigned                                 ours:1;       /* our message is
+                                                              behind */
+} ngx_http_agentstream_translate_list_t;
+
+ngx_int_t ngx_http_agentstream_translate_listed(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *session,
-    ngx_http_agentstream_json_t *json, ngx_uint_t messages);
+    ngx_http_agentstream_json_t *json, ngx_uint_t message,
+    ngx_http_agentstream_translate_list_t *list);
 
 /* a list of what waits is asked for: what is asked later need not be in it */
 void ngx_http_agentstream_translate_asks_wanted(

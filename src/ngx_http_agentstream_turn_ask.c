@@ -245,6 +245,7 @@ ngx_http_agentstream_turn_ask_answer(ngx_http_agentstream_turn_ask_t *ask)
                         : ngx_http_agentstream_turn_ask_reject;
     }
 
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_BACKGROUND;
     call->done_handler = ngx_http_agentstream_turn_ask_done;
     call->data = ask;
 

@@ -30,11 +30,14 @@ void
 ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t code, const char *reason)
 {
+    ngx_uint_t                    unprompted;
     ngx_http_agentstream_call_t  *call;
 
     if (turn->phase >= ngx_http_agentstream_turn_aborting) {
         return;
     }
+
+    unprompted = ngx_http_agentstream_turn_unprompted(turn);
 
     ngx_http_agentstream_reconcile_stop(&turn->reconcile);
 
@@ -46,7 +49,7 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     turn->code = code;
     turn->reason = reason;
 
-    if (turn->phase < ngx_http_agentstream_turn_prompting && !turn->adopted) {
+    if (unprompted && !turn->adopted) {
         /* nothing of ours runs there, but something else may */
         ngx_http_agentstream_turn_aborted(turn);
         return;
@@ -62,6 +65,7 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_BACKGROUND;
     call->done_handler = ngx_http_agentstream_turn_abort_done;
     call->data = turn;
 
@@ -153,20 +157,17 @@ void
 ngx_http_agentstream_turn_unreachable(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status)
 {
-    ngx_str_t   details;
-    ngx_uint_t  code;
-    u_char      buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
+    ngx_str_t    details;
+    ngx_uint_t   code;
+    const char  *reason;
+    u_char       buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
 
     details.data = buf;
     details.len = ngx_sprintf(buf, "{\"status\":%ui}", status) - buf;
 
-    code = (status == NGX_HTTP_GATEWAY_TIME_OUT) ? status
-                                                 : NGX_HTTP_BAD_GATEWAY;
+    reason = ngx_http_agentstream_opencode_failure(status, 0, &code);
 
-    ngx_http_agentstream_turn_fail(turn, code,
-                                   (code == NGX_HTTP_GATEWAY_TIME_OUT)
-                                   ? "OpenCode does not answer in time"
-                                   : "OpenCode cannot be reached", &details);
+    ngx_http_agentstream_turn_fail(turn, code, reason, &details);
 }
 
 

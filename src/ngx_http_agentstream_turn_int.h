@@ -94,6 +94,7 @@ typedef struct {
                                                       and its subagents */
     ngx_array_t                          routes;   /* ... and their routes */
     ngx_queue_t                          lookups;
+    ngx_uint_t                           nlookups;
     ngx_http_agentstream_reconcile_t     reconcile;
 
     ngx_queue_t                          asks;     /* questions, permissions */
@@ -165,6 +166,8 @@ void ngx_http_agentstream_turn_probe(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_over(ngx_http_agentstream_turn_t *turn);
 
 /* OpenCode has the prompt: it was answered, or something else tells */
+ngx_uint_t ngx_http_agentstream_turn_unprompted(
+    ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
     ngx_int_t rc);
 /* whether OpenCode has the prompt that nobody knows the fate of */

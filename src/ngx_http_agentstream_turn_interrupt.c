@@ -94,7 +94,7 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    if (turn->phase < ngx_http_agentstream_turn_prompting) {
+    if (ngx_http_agentstream_turn_unprompted(turn)) {
 
         /* nothing to abort: the prompt is not sent at all */
 

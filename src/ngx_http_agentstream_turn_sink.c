@@ -16,6 +16,11 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+/* messages that are asked for at a time; others come with their own events, or
+   with all that is stored when the turn is about to end */
+#define NGX_HTTP_AGENTSTREAM_TURN_LOOKUPS  32
+
+
 /* a message that a delta came for before it was announced */
 
 typedef struct {
@@ -165,6 +170,10 @@ ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
     ngx_http_agentstream_call_t    *call;
     ngx_http_agentstream_lookup_t  *lookup;
 
+    if (turn->nlookups == NGX_HTTP_AGENTSTREAM_TURN_LOOKUPS) {
+        return;
+    }
+
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                             NGX_HTTP_AGENTSTREAM_GET_MESSAGE,
                                             session, message,
@@ -193,6 +202,7 @@ ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
     call->data = lookup;
 
     ngx_queue_insert_tail(&turn->lookups, &lookup->queue);
+    turn->nlookups++;
 
     ngx_http_agentstream_call_open(call);
 
@@ -217,6 +227,7 @@ ngx_http_agentstream_turn_lookup_done(void *data,
     turn = lookup->turn;
 
     ngx_queue_remove(&lookup->queue);
+    turn->nlookups--;
 
     if (call->status != NGX_HTTP_OK) {
         /* the message's own events, or the end of the turn, will tell */
@@ -256,6 +267,8 @@ ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn)
         lookup = ngx_queue_data(q, ngx_http_agentstream_lookup_t, queue);
         ngx_http_agentstream_call_close(lookup->call);
     }
+
+    turn->nlookups = 0;
 }
 
 

@@ -34,6 +34,8 @@ static ngx_int_t ngx_http_agentstream_turn_share(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
     ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_turn_check_body(void *data, u_char *pos,
+    size_t len);
 static void ngx_http_agentstream_turn_check_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_check_again(
@@ -45,23 +47,14 @@ static void ngx_http_agentstream_turn_check_again(
 void
 ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_http_agentstream_call_t  *call;
-
-    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
-                                            NGX_HTTP_AGENTSTREAM_GET_SESSION,
-                                            &turn->session, NULL, NULL);
-    if (call == NULL) {
+    turn->call = ngx_http_agentstream_call_session(turn->conf, &turn->route,
+                                       &turn->session,
+                                       ngx_http_agentstream_turn_resolve_done,
+                                       turn);
+    if (turn->call == NULL) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                        "Out of memory", NULL);
-        return;
     }
-
-    call->done_handler = ngx_http_agentstream_turn_resolve_done;
-    call->data = turn;
-
-    turn->call = call;
-
-    ngx_http_agentstream_call_open(call);
 }
 
 
@@ -321,6 +314,20 @@ ngx_http_agentstream_turn_prompt_done(void *data,
 }
 
 
+/* whether not a byte of the prompt has left */
+
+ngx_uint_t
+ngx_http_agentstream_turn_unprompted(ngx_http_agentstream_turn_t *turn)
+{
+    if (turn->phase == ngx_http_agentstream_turn_prompting) {
+        return turn->call && turn->check == 0
+               && ngx_http_agentstream_call_unsent(turn->call);
+    }
+
+    return turn->phase < ngx_http_agentstream_turn_prompting;
+}
+
+
 void
 ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
     ngx_int_t rc)
@@ -386,12 +393,23 @@ ngx_http_agentstream_turn_check(ngx_http_agentstream_turn_t *turn)
         return;
     }
 
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
+    call->body_handler = ngx_http_agentstream_turn_check_body;
     call->done_handler = ngx_http_agentstream_turn_check_done;
     call->data = turn;
 
     turn->call = call;
 
     ngx_http_agentstream_call_open(call);
+}
+
+
+/* that it is there is all there is to know, however large it is */
+
+static ngx_int_t
+ngx_http_agentstream_turn_check_body(void *data, u_char *pos, size_t len)
+{
+    return NGX_OK;
 }
 
 

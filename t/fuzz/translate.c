@@ -148,9 +148,11 @@ static ngx_http_agentstream_translate_sink_t  fuzz_sink = {
 static void
 fuzz_order(fuzz_t *f, ngx_str_t *data)
 {
-    ngx_int_t   rc;
-    ngx_str_t   session, rest;
-    ngx_msec_t  next;
+    ngx_int_t                              rc;
+    ngx_str_t                              session, rest;
+    ngx_uint_t                             v;
+    ngx_msec_t                             next;
+    ngx_http_agentstream_translate_list_t  list;
 
     ngx_str_set(&session, "ses_r");
 
@@ -170,8 +172,15 @@ fuzz_order(fuzz_t *f, ngx_str_t *data)
         if (ngx_http_agentstream_json_parse(&f->json, rest.data, rest.len)
             == NGX_OK)
         {
-            rc = ngx_http_agentstream_translate_messages(f->tr, &session,
-                                                         &f->json, 0);
+            memset(&list, 0, sizeof(list));
+
+            for (v = ngx_http_agentstream_json_first(&f->json, 0);
+                 v && rc == NGX_OK;
+                 v = ngx_http_agentstream_json_next(&f->json, 0, v))
+            {
+                rc = ngx_http_agentstream_translate_listed(f->tr, &session,
+                                                           &f->json, v, &list);
+            }
         }
 
         break;

@@ -461,12 +461,35 @@ test_address(void)
     "{\"type\":\"compaction\",\"overflow\":" overflow "}"
 
 
+static ngx_int_t
+last_message(void *ctx, u_char *text, size_t len)
+{
+    ngx_int_t                    rc;
+    ngx_http_agentstream_json_t  json;
+
+    memset(&json, 0, sizeof(json));
+
+    rc = ngx_http_agentstream_json_parse(&json, text, len);
+
+    if (rc == NGX_OK) {
+        ngx_http_agentstream_opencode_turn(&json, ctx);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
 static void
 test_answers(void)
 {
-    ngx_str_t    session, id, answer, turn, found;
-    ngx_uint_t   i;
-    ngx_pool_t  *pool;
+    ngx_int_t                              rc;
+    ngx_str_t                              session, id, answer, turn, found;
+    ngx_uint_t                             i;
+    ngx_pool_t                            *pool;
+    ngx_http_agentstream_json_split_t      split;
+    ngx_http_agentstream_opencode_last_t   last;
 
     static const struct {
         const char  *answer;
@@ -481,6 +504,30 @@ test_answers(void)
         { "[]", NGX_ERROR },
         { "{\"ses_a\":", NGX_ERROR },
         { "", NGX_ERROR }
+    };
+
+    /* what it is: the session asked for, any session, a list, any JSON */
+
+    static const struct {
+        const char  *answer;
+        int          ours;
+        int          any;
+        int          list;
+        int          json;
+    } shapes[] = {
+        { "{\"id\":\"ses_a\"}", 1, 1, 0, 1 },
+        { "{\"id\":\"ses_b\"}", 0, 1, 0, 1 },
+        { "{\"id\":\"ses_aa\"}", 0, 1, 0, 1 },
+        { "{\"id\":\"msg_a\"}", 0, 0, 0, 1 },
+        { "{\"id\":1}", 0, 0, 0, 1 },
+        { "{\"ID\":\"ses_a\"}", 0, 0, 0, 1 },
+        { "[{\"id\":\"ses_a\"}]", 0, 0, 1, 1 },
+        { "\"ses_a\"", 0, 0, 0, 1 },
+        { "true", 0, 0, 0, 1 },
+        { "{\"id\":\"ses_a\"}x", 0, 0, 0, 0 },
+        { "[", 0, 0, 0, 0 },
+        { "\x1f\x8b\x08", 0, 0, 0, 0 },
+        { "", 0, 0, 0, 0 }
     };
 
     /* turn NULL: it is no such answer */
@@ -603,15 +650,43 @@ test_answers(void)
         free(answer.data);
     }
 
+    for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        answer.len = strlen(shapes[i].answer);
+        answer.data = tap_copy(shapes[i].answer, answer.len);
+
+        tap_ok((ngx_http_agentstream_opencode_is_session(&answer, &session)
+                == NGX_OK) == shapes[i].ours, shapes[i].answer);
+        tap_ok((ngx_http_agentstream_opencode_is_session(&answer, NULL)
+                == NGX_OK) == shapes[i].any, shapes[i].answer);
+        tap_ok((ngx_http_agentstream_opencode_is_list(&answer)
+                == NGX_OK) == shapes[i].list, shapes[i].answer);
+        tap_ok((ngx_http_agentstream_opencode_is_json(&answer)
+                == NGX_OK) == shapes[i].json, shapes[i].answer);
+        free(answer.data);
+    }
+
     for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         answer.len = strlen(lists[i].answer);
         answer.data = tap_copy(lists[i].answer, answer.len);
 
-        ngx_str_set(&turn, "msg_x");
+        memset(&last, 0, sizeof(last));
+        memset(&split, 0, sizeof(split));
 
-        tap_is(ngx_http_agentstream_opencode_turn(pool, &answer, &turn),
-               lists[i].turn ? NGX_OK : NGX_DECLINED, lists[i].answer);
+        split.handler = last_message;
+        split.ctx = &last;
+
+        rc = ngx_http_agentstream_json_split_feed(&split, answer.data,
+                                                  answer.len);
+
+        tap_ok((rc == NGX_OK && ngx_http_agentstream_json_split_complete(&split)
+                && (last.nmessages == 0 || last.len))
+               == (lists[i].turn != NULL), lists[i].answer);
+
+        ngx_http_agentstream_json_split_destroy(&split);
         free(answer.data);
+
+        turn.data = last.id;
+        turn.len = last.len;
 
         tap_is_str(turn, lists[i].turn ? lists[i].turn : "", lists[i].answer);
     }

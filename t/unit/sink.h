@@ -250,17 +250,25 @@ feed(fixture_t *f, ngx_str_t *data)
 static ngx_int_t
 feed_messages(fixture_t *f, const char *session, const char *messages)
 {
-    char       *copy;
-    ngx_int_t   rc;
-    ngx_str_t   id;
+    char                                   *copy;
+    ngx_int_t                               rc;
+    ngx_str_t                               id;
+    ngx_uint_t                              v;
+    ngx_http_agentstream_translate_list_t   list;
 
     id = tap_str(session);
     copy = tap_copy(messages, strlen(messages));
+    memset(&list, 0, sizeof(list));
 
     rc = ngx_http_agentstream_json_parse(&f->json, (u_char *) copy,
                                          strlen(messages));
-    if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_translate_messages(f->tr, &id, &f->json, 0);
+
+    for (v = ngx_http_agentstream_json_first(&f->json, 0);
+         v && rc == NGX_OK;
+         v = ngx_http_agentstream_json_next(&f->json, 0, v))
+    {
+        rc = ngx_http_agentstream_translate_listed(f->tr, &id, &f->json, v,
+                                                   &list);
     }
 
     free(copy);
