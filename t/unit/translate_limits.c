@@ -183,9 +183,12 @@ answer(const char *id)
 static void
 stored(const char *fmt, ...)
 {
-    char       *text;
-    va_list     args;
-    ngx_str_t   session;
+    char                                   *text;
+    va_list                                 args;
+    ngx_int_t                               rc;
+    ngx_str_t                               session;
+    ngx_uint_t                              v;
+    ngx_http_agentstream_translate_list_t   list;
 
     va_start(args, fmt);
     text = quoted(fmt, args);
@@ -193,11 +196,20 @@ stored(const char *fmt, ...)
 
     session = tap_str(ROOT);
 
-    if (ngx_http_agentstream_json_parse(&t.json, (u_char *) text,
-                                        strlen(text)) != NGX_OK
-        || ngx_http_agentstream_translate_messages(t.tr, &session, &t.json, 0)
-           != NGX_OK)
+    memset(&list, 0, sizeof(list));
+
+    rc = ngx_http_agentstream_json_parse(&t.json, (u_char *) text,
+                                         strlen(text));
+
+    for (v = ngx_http_agentstream_json_first(&t.json, 0);
+         v && rc == NGX_OK;
+         v = ngx_http_agentstream_json_next(&t.json, 0, v))
     {
+        rc = ngx_http_agentstream_translate_listed(t.tr, &session, &t.json, v,
+                                                   &list);
+    }
+
+    if (rc != NGX_OK) {
         tap_ok(0, "stored messages");
     }
 }
