@@ -51,8 +51,8 @@ SANITIZE := -fsanitize=address,undefined -fno-omit-frame-pointer \
 HEADERS := $(wildcard src/*.h)
 
 # The parts that know nothing of nginx's I/O: tested as ordinary programs.
-PURE := $(sort $(wildcard $(foreach part,json sse opencode acp fields prompt \
-	body translate,src/ngx_http_agentstream_$(part).c \
+PURE := $(sort $(wildcard $(foreach part,json sse text opencode acp fields \
+	prompt body translate,src/ngx_http_agentstream_$(part).c \
 	src/ngx_http_agentstream_$(part)_*.c)))
 
 # For the tests, and for util/nginx, which builds.

@@ -14,46 +14,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_acp.h"
-#include "ngx_http_agentstream_rebuild.h"
-#include "ngx_http_agentstream_reconcile.h"
-#include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_rebuild_int.h"
 #include "ngx_http_agentstream_turn.h"
-#include "ngx_http_agentstream_zone.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_REBUILD_POLL   1000
 #define NGX_HTTP_AGENTSTREAM_REBUILD_TRIES  5
 #define NGX_HTTP_AGENTSTREAM_REBUILD_IDLE   2
-
-
-typedef struct {
-    ngx_pool_t                          *pool;     /* its own: a request that
-                                                      follows a session may
-                                                      have many of these */
-    ngx_http_request_t                  *request;
-    ngx_http_agentstream_rebuild_args_t  args;
-    ngx_str_t                            directory;
-    ngx_http_agentstream_opencode_last_t  found;   /* the turn, while it is
-                                                      looked for */
-
-    ngx_http_agentstream_call_t         *call;
-    ngx_http_agentstream_reconcile_t     reconcile;
-    ngx_http_agentstream_translate_t    *translate;
-    ngx_http_agentstream_output_t       *output;
-    ngx_array_t                          sessions;
-    ngx_event_t                          timer;
-    ngx_uint_t                           tries;
-
-    u_char                              *start;    /* heap: packets of this */
-    u_char                              *last;     /* reading, not sent yet */
-    u_char                              *end;
-    uint64_t                             seq;
-    ngx_uint_t                           status;
-    unsigned                             over:1;
-    unsigned                             waiting:1;    /* to send */
-    unsigned                             reset:1;  /* still to be said */
-} ngx_http_agentstream_rebuild_t;
 
 
 static ngx_int_t ngx_http_agentstream_rebuild_prepare(
@@ -89,26 +56,6 @@ static void ngx_http_agentstream_rebuild_send(
 static void ngx_http_agentstream_rebuild_sent_handler(void *data);
 static void ngx_http_agentstream_rebuild_pass(
     ngx_http_agentstream_rebuild_t *rb);
-static u_char *ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size);
-static uint64_t ngx_http_agentstream_rebuild_commit(void *ctx, u_char *last,
-    ngx_uint_t part);
-static ngx_int_t ngx_http_agentstream_rebuild_child(void *ctx,
-    ngx_str_t *session);
-static void ngx_http_agentstream_rebuild_resolve(void *ctx, ngx_str_t *session,
-    ngx_str_t *message);
-static void ngx_http_agentstream_rebuild_waiting(void *ctx, ngx_str_t *id,
-    ngx_uint_t permission, ngx_uint_t waits);
-
-
-static ngx_http_agentstream_translate_sink_t
-    ngx_http_agentstream_rebuild_sink =
-{
-    ngx_http_agentstream_rebuild_reserve,
-    ngx_http_agentstream_rebuild_commit,
-    ngx_http_agentstream_rebuild_child,
-    ngx_http_agentstream_rebuild_resolve,
-    ngx_http_agentstream_rebuild_waiting
-};
 
 
 ngx_int_t
@@ -708,105 +655,4 @@ ngx_http_agentstream_rebuild_pass(ngx_http_agentstream_rebuild_t *rb)
     if (rc != NGX_DONE) {
         ngx_http_agentstream_output_finalize(args.output, rc);
     }
-}
-
-
-static u_char *
-ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
-{
-    ngx_http_agentstream_rebuild_t *rb = ctx;
-
-    size_t     used, want;
-    u_char    *p;
-    uint64_t   seq;
-
-    if (rb->reset) {
-        /* the first packets of all tell what this is */
-
-        rb->reset = 0;
-
-        if (ngx_http_agentstream_translate_reset(rb->translate, rb->args.reason)
-            != NGX_OK
-            || ngx_http_agentstream_translate_start(rb->translate) != NGX_OK)
-        {
-            return NULL;
-        }
-
-        ngx_http_agentstream_count(RESETS, 1);
-    }
-
-    want = ngx_http_agentstream_sse_head_size(&rb->args.turn) + size
-           + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
-
-    used = rb->last - rb->start;
-
-    if ((size_t) (rb->end - rb->last) < want) {
-        want = ngx_max(used * 2, used + want);
-        want = ngx_max(want, 4096);
-
-        p = ngx_http_agentstream_output_alloc(want);
-        if (p == NULL) {
-            return NULL;
-        }
-
-        if (rb->start) {
-            ngx_memcpy(p, rb->start, used);
-            ngx_http_agentstream_output_free(rb->start);
-        }
-
-        rb->start = p;
-        rb->last = p + used;
-        rb->end = p + want;
-    }
-
-    /* having the last packet, a client has them all */
-
-    seq = (rb->over && rb->args.turn.len) ? NGX_HTTP_AGENTSTREAM_REBUILD_LAST
-                                          : 0;
-
-    return ngx_http_agentstream_sse_head(rb->last, &rb->args.turn, seq);
-}
-
-
-static uint64_t
-ngx_http_agentstream_rebuild_commit(void *ctx, u_char *last, ngx_uint_t part)
-{
-    ngx_http_agentstream_rebuild_t *rb = ctx;
-
-    rb->last = ngx_http_agentstream_sse_tail(last);
-
-    return ++rb->seq;
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_rebuild_child(void *ctx, ngx_str_t *session)
-{
-    ngx_http_agentstream_rebuild_t *rb = ctx;
-
-    ngx_str_t  **element;
-
-    element = ngx_array_push(&rb->sessions);
-    if (element == NULL) {
-        return NGX_ERROR;
-    }
-
-    *element = session;
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_http_agentstream_rebuild_resolve(void *ctx, ngx_str_t *session,
-    ngx_str_t *message)
-{
-    /* stored messages name their parts, there are no deltas here */
-}
-
-
-static void
-ngx_http_agentstream_rebuild_waiting(void *ctx, ngx_str_t *id,
-    ngx_uint_t permission, ngx_uint_t waits)
-{
 }

@@ -49,6 +49,9 @@ ngx_http_agentstream_turn_probe(ngx_http_agentstream_turn_t *turn)
         return;
     }
 
+    /* the sender waits for it */
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
+
     call->done_handler = ngx_http_agentstream_turn_probe_done;
     call->data = turn;
 
