@@ -34,22 +34,22 @@ typedef struct {
 } ngx_http_agentstream_record_t;
 
 
+/* records are aligned, so that the next one's header is too */
+
+#define ngx_http_agentstream_journal_room(len)                                \
+    ngx_align(sizeof(ngx_http_agentstream_record_t) + (len), 8)
+
 #define ngx_http_agentstream_journal_size(record)                             \
-    ngx_align(sizeof(ngx_http_agentstream_record_t) + (record)->len           \
-              + (record)->origin, 8)
+    ngx_http_agentstream_journal_room((record)->len + (record)->origin)
 
 
 static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size, size_t limit);
-static ngx_http_agentstream_block_t *
-    ngx_http_agentstream_journal_recycle_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
-    size_t size);
-static ngx_int_t ngx_http_agentstream_journal_drop_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal);
+static void ngx_http_agentstream_journal_empty_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 static void ngx_http_agentstream_journal_link_locked(
-    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_block_t *block, size_t size);
 static void ngx_http_agentstream_journal_seek_locked(
     ngx_http_agentstream_journal_t *journal,
@@ -68,7 +68,7 @@ ngx_http_agentstream_journal_create_locked(ngx_http_agentstream_zone_t *zone,
         return NGX_ERROR;
     }
 
-    ngx_http_agentstream_journal_link_locked(&node->journal, block,
+    ngx_http_agentstream_journal_link_locked(zone, node, block,
                                              NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
 
     return NGX_OK;
@@ -81,10 +81,7 @@ ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
 {
     ngx_http_agentstream_block_t  *block;
 
-    /* records are aligned, so that the next one's header is too */
-
-    size = ngx_align(sizeof(ngx_http_agentstream_record_t) + size, 8);
-
+    size = ngx_http_agentstream_journal_room(size);
     block = node->journal.last;
 
     if (block == NULL || block->size - block->used < size) {
@@ -116,7 +113,7 @@ ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
 
     if (node->journal.last != block) {
         ngx_http_agentstream_zone_lock(zone);
-        ngx_http_agentstream_journal_link_locked(&node->journal, block,
+        ngx_http_agentstream_journal_link_locked(zone, node, block,
                                                  sizeof(node->tail));
         ngx_http_agentstream_zone_unlock(zone);
     }
@@ -153,10 +150,74 @@ ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_lock(zone);
 
     block->used += ngx_http_agentstream_journal_size(record);
-    journal->bytes += record->len;
     journal->last_seq++;
 
     ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+u_char *
+ngx_http_agentstream_journal_reserve_last(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = node->journal.last;
+
+    if (block->size < ngx_http_agentstream_journal_room(size)) {
+        return NULL;
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_journal_empty_locked(zone, node);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return block->data + sizeof(ngx_http_agentstream_record_t);
+}
+
+
+void
+ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_zone_count(zone, DROPPED, 1);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_http_agentstream_journal_empty_locked(zone, node);
+
+    node->journal.last_seq++;
+    node->journal.first_seq++;
+    node->journal.last->seq++;
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+/* nothing is kept but the last block, and nothing is in it */
+
+static void
+ngx_http_agentstream_journal_empty_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+    block = journal->last;
+
+    while (journal->first != block) {
+        ngx_http_agentstream_zone_shift_locked(zone, node);
+    }
+
+    ngx_http_agentstream_zone_count(zone, DROPPED,
+                                    journal->last_seq + 1 - block->seq);
+
+    block->seq = journal->last_seq + 1;
+    block->used = 0;
+
+    journal->first_seq = block->seq;
+    journal->dropped++;
 }
 
 
@@ -164,8 +225,7 @@ static ngx_http_agentstream_block_t *
 ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit)
 {
-    size_t                           want;
-    ngx_uint_t                       n;
+    size_t                           want, least;
     ngx_http_agentstream_block_t    *block;
     ngx_http_agentstream_journal_t  *journal;
 
@@ -179,84 +239,30 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
     want = (want > NGX_HTTP_AGENTSTREAM_BLOCK_MIN)
            ? ngx_align(want, ngx_pagesize) : NGX_HTTP_AGENTSTREAM_BLOCK_MIN;
 
-    want = ngx_max(want, NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + size);
-
-    n = 2 * want / NGX_HTTP_AGENTSTREAM_BLOCK_MIN + 4;
+    least = ngx_max(NGX_HTTP_AGENTSTREAM_BLOCK_MIN,
+                    NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + size);
+    want = ngx_max(want, least);
 
     ngx_http_agentstream_zone_lock(zone);
 
-    while (journal->size + want > limit
-           && ngx_http_agentstream_journal_drop_locked(zone, journal)
-              == NGX_OK)
-    {
-        /* void */
+    while (journal->size + want > limit && journal->first != journal->last) {
+        ngx_http_agentstream_zone_shift_locked(zone, node);
     }
 
-    for ( ;; ) {
+    block = ngx_http_agentstream_zone_alloc_locked(zone, want);
+
+    if (block == NULL && want > least) {
+        want = least;
         block = ngx_http_agentstream_zone_alloc_locked(zone, want);
+    }
 
-        if (block) {
-            ngx_http_agentstream_journal_link_locked(journal, block, want);
-            break;
-        }
-
-        /* the zone is full of running turns: who has most pays, but all of
-           them together not much more than is needed */
-
-        if (n-- == 0
-            || ngx_http_agentstream_zone_drop_locked(zone) != NGX_OK)
-        {
-            block = ngx_http_agentstream_journal_recycle_locked(zone, journal,
-                                                                size);
-            break;
-        }
+    if (block) {
+        ngx_http_agentstream_journal_link_locked(zone, node, block, want);
     }
 
     ngx_http_agentstream_zone_unlock(zone);
 
     return block;
-}
-
-
-/* nobody has a block to spare: what is in the only one goes */
-
-static ngx_http_agentstream_block_t *
-ngx_http_agentstream_journal_recycle_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
-    size_t size)
-{
-    ngx_http_agentstream_block_t  *block;
-
-    block = journal->last;
-
-    if (block == NULL || block->size < size) {
-        return NULL;
-    }
-
-    ngx_http_agentstream_zone_count(zone, DROPPED,
-                                    journal->last_seq + 1 - block->seq);
-
-    block->seq = journal->last_seq + 1;
-    block->used = 0;
-
-    journal->first_seq = block->seq;
-    journal->dropped++;
-
-    return block;
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_journal_drop_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_journal_t *journal)
-{
-    if (journal->first == journal->last) {
-        return NGX_DECLINED;
-    }
-
-    ngx_http_agentstream_zone_shift_locked(zone, journal);
-
-    return NGX_OK;
 }
 
 
@@ -305,10 +311,14 @@ ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
 
 
 static void
-ngx_http_agentstream_journal_link_locked(
-    ngx_http_agentstream_journal_t *journal,
-    ngx_http_agentstream_block_t *block, size_t size)
+ngx_http_agentstream_journal_link_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_block_t *block,
+    size_t size)
 {
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+
     block->next = NULL;
     block->seq = journal->last_seq + 1;
     block->size = size - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD;
@@ -324,6 +334,8 @@ ngx_http_agentstream_journal_link_locked(
     }
 
     journal->last = block;
+
+    ngx_http_agentstream_zone_place_locked(zone, node);
 }
 
 

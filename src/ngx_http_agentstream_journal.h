@@ -37,6 +37,8 @@ ngx_int_t ngx_http_agentstream_journal_create_locked(
  * Room for one packet and its origin of at most size bytes, contiguous; NULL:
  * the zone is full.  It belongs to the owner until append() or the next
  * reserve().  The oldest packets are dropped when all would exceed limit.
+ * What to do when there is no room, from the best to the worst: reserve_tail()
+ * for the terminal packet, reserve_last(), skip().
  */
 u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit);
@@ -46,6 +48,17 @@ u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
 u_char *ngx_http_agentstream_journal_reserve_tail(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size);
+
+/* the same in the last block, where the packets that are kept make way; NULL:
+   it is too small */
+u_char *ngx_http_agentstream_journal_reserve_last(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    size_t size);
+
+/* the next packet is not kept, and none before it: who has not read up to here
+   is lost, and others go on behind it */
+void ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node);
 
 /* the reserved packet, from its start to last, becomes the next one; part and
    origin are for whoever takes the turn over */

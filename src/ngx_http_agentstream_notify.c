@@ -231,7 +231,7 @@ static void
 ngx_http_agentstream_notify_mark(ngx_http_agentstream_watch_t *watch,
     ngx_uint_t set)
 {
-    uint64_t                        bit, *slots;
+    uint64_t                        bit, *followers;
     ngx_http_agentstream_node_t    *node;
     ngx_http_agentstream_zone_t    *zone;
     ngx_http_agentstream_notify_t  *notify;
@@ -248,27 +248,21 @@ ngx_http_agentstream_notify_mark(ngx_http_agentstream_watch_t *watch,
         return;
     }
 
-    bit = (uint64_t) 1 << (zone->slot % 64);
-
     ngx_http_agentstream_zone_lock(zone);
 
     if (watch->follow) {
-        slots = zone->sh->followers;
+        bit = (uint64_t) 1 << (zone->slot % 64);
+        followers = &zone->sh->followers[zone->slot / 64];
+        *followers = set ? (*followers | bit) : (*followers & ~bit);
 
     } else {
         node = ngx_http_agentstream_zone_find_locked(zone, &watch->sn.str);
-        slots = node ? node->watchers : NULL;
 
         if (node) {
             node->seen_at = ngx_current_msec;
+            ngx_http_agentstream_zone_watch_locked(zone, node, zone->slot,
+                                                   set);
         }
-    }
-
-    if (slots && set) {
-        slots[zone->slot / 64] |= bit;
-
-    } else if (slots) {
-        slots[zone->slot / 64] &= ~bit;
     }
 
     ngx_http_agentstream_zone_unlock(zone);

@@ -128,6 +128,10 @@ ngx_int_t ngx_http_agentstream_translate_restore(
     ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
     ngx_uint_t part, ngx_str_t *origin);
 
+/* of a packet that ends its turn; empty: it does not */
+ngx_str_t ngx_http_agentstream_translate_stop_reason(
+    ngx_http_agentstream_json_t *json);
+
 /* the clock, told before each of the calls below: ISO 8601, 24 bytes, read
    while the call lasts; now in milliseconds, monotonic */
 void ngx_http_agentstream_translate_time(ngx_http_agentstream_translate_t *tr,

@@ -66,6 +66,28 @@ ngx_http_agentstream_translate_restore(ngx_http_agentstream_translate_t *tr,
 }
 
 
+ngx_str_t
+ngx_http_agentstream_translate_stop_reason(ngx_http_agentstream_json_t *json)
+{
+    ngx_str_t   reason;
+    ngx_uint_t  type;
+
+    ngx_str_null(&reason);
+
+    type = ngx_http_agentstream_json_get(json, 0, "type");
+
+    if (ngx_http_agentstream_json_is(json, type, "prompt_response")) {
+        return ngx_http_agentstream_translate_restore_text(json, "stopReason");
+    }
+
+    if (ngx_http_agentstream_json_is(json, type, "error")) {
+        ngx_str_set(&reason, "error");
+    }
+
+    return reason;
+}
+
+
 static ngx_int_t
 ngx_http_agentstream_translate_restore_packet(
     ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
@@ -108,21 +130,15 @@ ngx_http_agentstream_translate_restore_packet(
 
     /* nothing is left to do but to take note of it */
 
-    if (ngx_http_agentstream_json_is(json, type, "prompt_response")) {
-        text = ngx_http_agentstream_translate_restore_text(json, "stopReason");
+    text = ngx_http_agentstream_translate_stop_reason(json);
 
+    if (text.len) {
         tr->state.stop_reason.data = ngx_pstrdup(tr->pool, &text);
         if (tr->state.stop_reason.data == NULL) {
             return NGX_ERROR;
         }
 
         tr->state.stop_reason.len = text.len;
-        tr->finished = 1;
-        return NGX_OK;
-    }
-
-    if (ngx_http_agentstream_json_is(json, type, "error")) {
-        ngx_str_set(&tr->state.stop_reason, "error");
         tr->finished = 1;
         return NGX_OK;
     }

@@ -238,7 +238,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
     ngx_queue_init(&turn->queue);
     ngx_queue_init(&turn->lookups);
     ngx_queue_init(&turn->held_events);
-    ngx_queue_init(&turn->asks);
+    ngx_http_agentstream_turn_ask_init(turn);
 
     turn->waiter.handler = ngx_http_agentstream_turn_interrupt_handler;
     turn->waiter.data = turn;
@@ -439,7 +439,6 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 {
     ngx_int_t                         rc;
     ngx_msec_t                        now;
-    ngx_uint_t                        nwaiting;
     ngx_http_agentstream_turn_t      *turn;
     ngx_http_agentstream_loc_conf_t  *conf;
 
@@ -456,9 +455,7 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 
     /* a turn that waits for a person is silent, and has its own time */
 
-    (void) ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
-
-    if (nwaiting == 0 && !turn->waiting
+    if (turn->nwaiting == 0 && !turn->waiting
         && now - turn->heard_at >= conf->idle_timeout)
     {
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
@@ -546,7 +543,7 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 void
 ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                        i, nwaiting;
+    ngx_uint_t                        i;
     ngx_msec_t                        now, at, due[10];
     ngx_msec_int_t                    left, nearest;
     ngx_http_agentstream_loc_conf_t  *conf;
@@ -561,10 +558,8 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     at = ((ngx_msec_int_t) (turn->beat_at - turn->heard_at) > 0)
          ? turn->beat_at : turn->heard_at;
 
-    due[8] = ngx_http_agentstream_turn_ask_due(turn, &nwaiting);
-
     due[0] = turn->started_at + conf->turn_timeout;
-    due[1] = (nwaiting || turn->waiting)
+    due[1] = (turn->nwaiting || turn->waiting)
              ? 0 : turn->heard_at + conf->idle_timeout;
     due[2] = conf->heartbeat ? at + conf->heartbeat : 0;
     due[3] = turn->settle_at;
@@ -573,6 +568,7 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
     due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
              ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
     due[7] = turn->interrupt_at;
+    due[8] = turn->ask_at;
     due[9] = turn->check_at;
 
     if (turn->phase != ngx_http_agentstream_turn_running) {

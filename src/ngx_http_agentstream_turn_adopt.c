@@ -23,6 +23,8 @@
 
 
 static void ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node);
+static ngx_int_t ngx_http_agentstream_turn_last_word(void *data, uint64_t seq,
+    ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
     ngx_str_t *id, ngx_uint_t claim);
 static ngx_int_t ngx_http_agentstream_turn_settings(
@@ -39,6 +41,7 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
 {
     ngx_int_t                          rc;
     ngx_http_agentstream_turn_t       *turn;
+    ngx_http_agentstream_zone_t       *zone;
     ngx_http_agentstream_turn_args_t   args;
 
     ngx_memzero(&args, sizeof(ngx_http_agentstream_turn_args_t));
@@ -83,9 +86,12 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
                                             turn);
     }
 
-    ngx_http_agentstream_zone_lock(ngx_http_agentstream_worker->zone);
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
     turn->node->walked = 0;
-    ngx_http_agentstream_zone_unlock(ngx_http_agentstream_worker->zone);
+    ngx_http_agentstream_zone_place_locked(zone, turn->node);
+    ngx_http_agentstream_zone_unlock(zone);
 
     if (ngx_http_agentstream_translate_state(turn->translate)->stop_reason.len)
     {
@@ -156,6 +162,7 @@ ngx_http_agentstream_turn_claim(ngx_str_t *id, ngx_uint_t claim)
         node->generation = zone->generation;
         node->ended = 0;
         node->walked = 1;
+        ngx_http_agentstream_zone_place_locked(zone, node);
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -257,6 +264,8 @@ ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
     ngx_http_agentstream_zone_expire_locked(zone);
     ngx_http_agentstream_zone_unlock(zone);
 
+    ngx_http_agentstream_zone_sweep(zone);
+
     n = 0;
     key = 0;
 
@@ -290,6 +299,17 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 
     zone = ngx_http_agentstream_worker->zone;
 
+    (void) ngx_http_agentstream_journal_walk(node,
+                                           ngx_http_agentstream_turn_last_word,
+                                           node);
+
+    if (node->stop_reason[0]) {
+        /* it died between the terminal packet and the end */
+        goto done;
+    }
+
+    ngx_memcpy(node->stop_reason, "error", sizeof("error"));
+
     id = node->sn.str;
     ngx_str_null(&none);
 
@@ -309,10 +329,43 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
         ngx_http_agentstream_journal_append(zone, node, p, 0, &none);
     }
 
+done:
+
     ngx_http_agentstream_zone_lock(zone);
-    ngx_memcpy(node->stop_reason, "error", sizeof("error"));
+    node->walked = 0;
     ngx_http_agentstream_zone_finish_locked(zone, node);
     ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+/* the stop reason, if the last packet is a terminal one */
+
+static ngx_int_t
+ngx_http_agentstream_turn_last_word(void *data, uint64_t seq,
+    ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin)
+{
+    ngx_http_agentstream_node_t *node = data;
+
+    ngx_str_t                    text;
+    ngx_http_agentstream_json_t  json;
+
+    if (seq != node->journal.last_seq
+        || ngx_http_agentstream_sse_data(packet, &text) != NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    if (ngx_http_agentstream_json_parse(&json, text.data, text.len) == NGX_OK) {
+        text = ngx_http_agentstream_translate_stop_reason(&json);
+        ngx_memcpy(node->stop_reason, text.data,
+                   ngx_min(text.len, sizeof(node->stop_reason) - 1));
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return NGX_OK;
 }
 
 

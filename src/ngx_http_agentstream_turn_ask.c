@@ -24,22 +24,21 @@
 /* in the turn's pool */
 
 typedef struct {
-    ngx_queue_t                          queue;
+    ngx_str_node_t                       sn;       /* by id */
     ngx_http_agentstream_turn_t         *turn;
     ngx_http_agentstream_call_t         *call;     /* the answer, or NULL */
-    ngx_str_t                            id;
     ngx_msec_t                           due;      /* 0: never */
     unsigned                             permission:1;
     unsigned                             waits:1;
 } ngx_http_agentstream_turn_ask_t;
 
 
-static ngx_http_agentstream_turn_ask_t *ngx_http_agentstream_turn_ask_find(
-    ngx_http_agentstream_turn_t *turn, ngx_str_t *id);
 static ngx_http_agentstream_turn_ask_t *ngx_http_agentstream_turn_ask_next(
     ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_ask_t *ask);
 static void ngx_http_agentstream_turn_ask_asked(
     ngx_http_agentstream_turn_t *turn, ngx_str_t *id, ngx_uint_t permission);
+static void ngx_http_agentstream_turn_ask_due(
+    ngx_http_agentstream_turn_ask_t *ask, ngx_msec_t due);
 static ngx_int_t ngx_http_agentstream_turn_ask_list(
     ngx_http_agentstream_turn_ask_t *ask);
 static void ngx_http_agentstream_turn_ask_answered(
@@ -57,14 +56,25 @@ static ngx_str_t  ngx_http_agentstream_turn_ask_reject =
 
 
 void
+ngx_http_agentstream_turn_ask_init(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_rbtree_init(&turn->asks, &turn->sentinel, ngx_str_rbtree_insert_value);
+}
+
+
+void
 ngx_http_agentstream_turn_ask_waiting(void *ctx, ngx_str_t *id,
     ngx_uint_t permission, ngx_uint_t waits)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
+    uint32_t                          hash;
     ngx_http_agentstream_turn_ask_t  *ask;
 
-    ask = ngx_http_agentstream_turn_ask_find(turn, id);
+    hash = ngx_murmur_hash2(id->data, id->len);
+
+    ask = (ngx_http_agentstream_turn_ask_t *)
+              ngx_str_rbtree_lookup(&turn->asks, id, hash);
 
     if (waits && ask == NULL) {
         ngx_http_agentstream_turn_ask_asked(turn, id, permission);
@@ -75,42 +85,23 @@ ngx_http_agentstream_turn_ask_waiting(void *ctx, ngx_str_t *id,
 }
 
 
-static ngx_http_agentstream_turn_ask_t *
-ngx_http_agentstream_turn_ask_find(ngx_http_agentstream_turn_t *turn,
-    ngx_str_t *id)
-{
-    ngx_http_agentstream_turn_ask_t  *ask;
-
-    for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
-         ask;
-         ask = ngx_http_agentstream_turn_ask_next(turn, ask))
-    {
-        if (ask->id.len == id->len
-            && ngx_memcmp(ask->id.data, id->data, id->len) == 0)
-        {
-            return ask;
-        }
-    }
-
-    return NULL;
-}
-
-
 /* the one after it, the first one after NULL; NULL: there is none */
 
 static ngx_http_agentstream_turn_ask_t *
 ngx_http_agentstream_turn_ask_next(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_turn_ask_t *ask)
 {
-    ngx_queue_t  *q;
+    if (ask) {
+        return (ngx_http_agentstream_turn_ask_t *)
+                   ngx_rbtree_next(&turn->asks, &ask->sn.node);
+    }
 
-    q = ngx_queue_next(ask ? &ask->queue : &turn->asks);
-
-    if (q == ngx_queue_sentinel(&turn->asks)) {
+    if (turn->asks.root == &turn->sentinel) {
         return NULL;
     }
 
-    return ngx_queue_data(q, ngx_http_agentstream_turn_ask_t, queue);
+    return (ngx_http_agentstream_turn_ask_t *)
+               ngx_rbtree_min(turn->asks.root, &turn->sentinel);
 }
 
 
@@ -127,17 +118,19 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
         goto failed;
     }
 
-    ask->id.len = id->len;
-    ask->id.data = ngx_pstrdup(turn->pool, id);
-    if (ask->id.data == NULL) {
+    ask->sn.str.len = id->len;
+    ask->sn.str.data = ngx_pstrdup(turn->pool, id);
+    if (ask->sn.str.data == NULL) {
         goto failed;
     }
 
+    ask->sn.node.key = ngx_murmur_hash2(id->data, id->len);
     ask->turn = turn;
     ask->permission = permission;
     ask->waits = 1;
 
-    ngx_queue_insert_tail(&turn->asks, &ask->queue);
+    ngx_rbtree_insert(&turn->asks, &ask->sn.node);
+    turn->nwaiting++;
 
     automatic = (permission
                  && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK);
@@ -146,7 +139,7 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
         /* told by the journal of a turn that was taken over: it may be
            answered in the next packet */
 
-        ask->due = ngx_current_msec;
+        ngx_http_agentstream_turn_ask_due(ask, ngx_current_msec);
         return;
     }
 
@@ -158,7 +151,9 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
     timeout = permission ? turn->conf->permission_timeout
                          : turn->conf->question_timeout;
 
-    ask->due = timeout ? ngx_current_msec + timeout : 0;
+    if (timeout) {
+        ngx_http_agentstream_turn_ask_due(ask, ngx_current_msec + timeout);
+    }
 
     return;
 
@@ -167,6 +162,21 @@ failed:
     /* nobody could ever answer it */
 
     turn->failed = 1;
+}
+
+
+static void
+ngx_http_agentstream_turn_ask_due(ngx_http_agentstream_turn_ask_t *ask,
+    ngx_msec_t due)
+{
+    ngx_http_agentstream_turn_t  *turn;
+
+    turn = ask->turn;
+    ask->due = due;
+
+    if (turn->ask_at == 0 || (ngx_msec_int_t) (due - turn->ask_at) < 0) {
+        turn->ask_at = due;
+    }
 }
 
 
@@ -182,16 +192,25 @@ ngx_http_agentstream_turn_ask_list(ngx_http_agentstream_turn_ask_t *ask)
 
     ngx_http_agentstream_zone_lock(zone);
 
-    rc = ngx_http_agentstream_zone_ask_locked(zone, turn->node, &ask->id,
+    rc = ngx_http_agentstream_zone_ask_locked(zone, turn->node, &ask->sn.str,
                                               ask->permission);
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    if (rc != NGX_OK) {
+    if (rc == NGX_ERROR) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "agentstream turn: no room in the zone for %V, it is "
                       "rejected, session %V, turn %V",
-                      &ask->id, &turn->session, &turn->id);
+                      &ask->sn.str, &turn->session, &turn->id);
+    }
+
+    if (rc == NGX_DECLINED && !turn->crowded) {
+        turn->crowded = 1;
+
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "agentstream turn: %V cannot wait for an answer, it and "
+                      "others like it are rejected, session %V, turn %V",
+                      &ask->sn.str, &turn->session, &turn->id);
     }
 
     return rc;
@@ -207,15 +226,19 @@ ngx_http_agentstream_turn_ask_answered(ngx_http_agentstream_turn_ask_t *ask)
     turn = ask->turn;
     zone = ngx_http_agentstream_worker->zone;
 
-    ask->waits = 0;
+    if (ask->waits) {
+        ask->waits = 0;
+        turn->nwaiting--;
+    }
+
     turn->heard_at = ngx_current_msec;
 
     if (ask->call == NULL) {
-        ngx_queue_remove(&ask->queue);
+        ngx_rbtree_delete(&turn->asks, &ask->sn.node);
     }
 
     ngx_http_agentstream_zone_lock(zone);
-    ngx_http_agentstream_zone_answer_locked(zone, turn->node, &ask->id);
+    ngx_http_agentstream_zone_answer_locked(zone, turn->node, &ask->sn.str);
     ngx_http_agentstream_zone_unlock(zone);
 }
 
@@ -234,8 +257,9 @@ ngx_http_agentstream_turn_ask_answer(ngx_http_agentstream_turn_ask_t *ask)
                                    ask->permission
                                    ? NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION
                                    : NGX_HTTP_AGENTSTREAM_REJECT_QUESTION,
-                                   NULL, &ask->id, &turn->directory);
+                                   NULL, &ask->sn.str, &turn->directory);
     if (call == NULL) {
+        ngx_http_agentstream_turn_ask_due(ask, ask->due);
         return;
     }
 
@@ -267,7 +291,7 @@ ngx_http_agentstream_turn_ask_done(void *data,
     ask->call = NULL;
 
     if (!ask->waits) {
-        ngx_queue_remove(&ask->queue);
+        ngx_rbtree_delete(&turn->asks, &ask->sn.node);
         return;
     }
 
@@ -279,8 +303,12 @@ ngx_http_agentstream_turn_ask_done(void *data,
     } else if (call->status < 200 || call->status >= 300) {
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream turn: %V could not be answered (%ui), "
-                      "session %V, turn %V", &ask->id, call->status,
+                      "session %V, turn %V", &ask->sn.str, call->status,
                       &turn->session, &turn->id);
+    }
+
+    if (ask->waits) {
+        ngx_http_agentstream_turn_ask_due(ask, ask->due);
     }
 
     ngx_http_agentstream_turn_schedule(turn);
@@ -292,52 +320,34 @@ ngx_http_agentstream_turn_ask_expire(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_turn_ask_t  *ask;
 
-    for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
-         ask;
-         ask = ngx_http_agentstream_turn_ask_next(turn, ask))
+    if (turn->ask_at == 0
+        || (ngx_msec_int_t) (ngx_current_msec - turn->ask_at) < 0)
     {
-        if (ask->waits && ask->call == NULL && ask->due
-            && (ngx_msec_int_t) (ngx_current_msec - ask->due) >= 0)
-        {
-            ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                          "agentstream turn: %V was not answered in time, "
-                          "session %V, turn %V",
-                          &ask->id, &turn->session, &turn->id);
-
-            ngx_http_agentstream_turn_ask_answer(ask);
-        }
+        return;
     }
-}
 
-
-ngx_msec_t
-ngx_http_agentstream_turn_ask_due(ngx_http_agentstream_turn_t *turn,
-    ngx_uint_t *nwaiting)
-{
-    ngx_msec_t                        due;
-    ngx_http_agentstream_turn_ask_t  *ask;
-
-    due = 0;
-    *nwaiting = 0;
+    turn->ask_at = 0;
 
     for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
          ask;
          ask = ngx_http_agentstream_turn_ask_next(turn, ask))
     {
-        if (!ask->waits) {
+        if (!ask->waits || ask->call || ask->due == 0) {
             continue;
         }
 
-        (*nwaiting)++;
+        if ((ngx_msec_int_t) (ngx_current_msec - ask->due) >= 0) {
+            ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
+                          "agentstream turn: %V was not answered in time, "
+                          "session %V, turn %V",
+                          &ask->sn.str, &turn->session, &turn->id);
 
-        if (ask->call == NULL && ask->due
-            && (due == 0 || (ngx_msec_int_t) (ask->due - due) < 0))
-        {
-            due = ask->due;
+            ngx_http_agentstream_turn_ask_answer(ask);
+            continue;
         }
-    }
 
-    return due;
+        ngx_http_agentstream_turn_ask_due(ask, ask->due);
+    }
 }
 
 
@@ -356,5 +366,5 @@ ngx_http_agentstream_turn_ask_close(ngx_http_agentstream_turn_t *turn)
         }
     }
 
-    ngx_queue_init(&turn->asks);
+    ngx_http_agentstream_turn_ask_init(turn);
 }

@@ -289,8 +289,8 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
 
     if (rc != NGX_OK) {
         turn->failed = 1;
-        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                        "Out of zone memory");
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                        "Out of memory");
         return;
     }
 

@@ -69,6 +69,10 @@ typedef struct {
     unsigned                             interrupting:1;
     unsigned                             held:1;       /* ends when the abort
                                                           is answered */
+    unsigned                             squeezed:1;   /* a packet found no
+                                                          room: it is logged */
+    unsigned                             crowded:1;    /* too many wait for an
+                                                          answer: the same */
 
     ngx_http_agentstream_translate_t    *translate;
     ngx_http_agentstream_node_t         *node;     /* NULL once finished */
@@ -97,7 +101,15 @@ typedef struct {
     ngx_uint_t                           nlookups;
     ngx_http_agentstream_reconcile_t     reconcile;
 
-    ngx_queue_t                          asks;     /* questions, permissions */
+    u_char                              *scratch;  /* heap: a packet that found
+                                                      no room, until it is
+                                                      committed */
+
+    ngx_rbtree_t                         asks;     /* questions, permissions */
+    ngx_rbtree_node_t                    sentinel;
+    ngx_uint_t                           nwaiting; /* of them */
+    ngx_msec_t                           ask_at;   /* the first is due, or
+                                                      earlier; 0: none is */
     ngx_http_agentstream_call_t         *interrupt;    /* abort in flight, or
                                                           NULL */
 
@@ -223,13 +235,11 @@ void ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn);
 
 /* one more session whose events are the turn's */
 ngx_int_t ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session);
+void ngx_http_agentstream_turn_ask_init(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ask_waiting(void *ctx, ngx_str_t *id,
     ngx_uint_t permission, ngx_uint_t waits);
 /* reject what nobody answered in time */
 void ngx_http_agentstream_turn_ask_expire(ngx_http_agentstream_turn_t *turn);
-/* when the next one is due, 0: none; nwaiting is how many wait */
-ngx_msec_t ngx_http_agentstream_turn_ask_due(ngx_http_agentstream_turn_t *turn,
-    ngx_uint_t *nwaiting);
 void ngx_http_agentstream_turn_ask_close(ngx_http_agentstream_turn_t *turn);
 
 /* interrupt the turn if its node says so and it has come so far; busy: that

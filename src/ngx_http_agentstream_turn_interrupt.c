@@ -112,8 +112,8 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
                 != NGX_OK)
             {
                 ngx_http_agentstream_turn_fail(turn,
-                                               NGX_HTTP_SERVICE_UNAVAILABLE,
-                                               "Out of zone memory", NULL);
+                                               NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                               "Out of memory", NULL);
                 return;
             }
         }

@@ -32,6 +32,8 @@ typedef struct {
 
 
 static u_char *ngx_http_agentstream_turn_reserve(void *ctx, size_t size);
+static u_char *ngx_http_agentstream_turn_squeeze(
+    ngx_http_agentstream_turn_t *turn, size_t size);
 static uint64_t ngx_http_agentstream_turn_commit(void *ctx, u_char *last,
     ngx_uint_t part);
 static void ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
@@ -56,9 +58,7 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
 
     u_char                       *p;
     ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
 
-    zone = ngx_http_agentstream_worker->zone;
     node = turn->node;
 
     if (turn->failed && !turn->terminal) {
@@ -78,23 +78,60 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
             + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN
             + ngx_http_agentstream_translate_origin(turn->translate)->len;
 
-    p = ngx_http_agentstream_journal_reserve(zone, node, size,
-                                             turn->conf->turn_size);
-
-    if (p == NULL && turn->terminal) {
-        p = ngx_http_agentstream_journal_reserve_tail(zone, node, size);
-    }
+    p = ngx_http_agentstream_journal_reserve(
+                                          ngx_http_agentstream_worker->zone,
+                                          node, size, turn->conf->turn_size);
 
     if (p == NULL) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "agentstream turn: no room in the zone for a packet of "
-                      "%uz bytes, session %V, turn %V",
-                      size, &turn->session, &turn->id);
-        return NULL;
+        p = ngx_http_agentstream_turn_squeeze(turn, size);
+
+        if (p == NULL) {
+            return NULL;
+        }
     }
 
     return ngx_http_agentstream_sse_head(p, &turn->id,
                                          node->journal.last_seq + 1);
+}
+
+
+/* the zone is full: what the turn has must do, and a packet that is too large
+   for that is written and thrown away, so that the translator goes on as if it
+   was sent */
+
+static u_char *
+ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
+    size_t size)
+{
+    u_char                       *p;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    p = turn->terminal ? ngx_http_agentstream_journal_reserve_tail(zone,
+                                                              turn->node, size)
+                       : NULL;
+
+    if (p == NULL) {
+        p = ngx_http_agentstream_journal_reserve_last(zone, turn->node, size);
+    }
+
+    if (p || turn->terminal) {
+        return p;
+    }
+
+    if (!turn->squeezed) {
+        turn->squeezed = 1;
+
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "agentstream turn: no room in the zone for a packet of "
+                      "%uz bytes, session %V, turn %V",
+                      size, &turn->session, &turn->id);
+    }
+
+    turn->scratch = ngx_alloc(size, ngx_cycle->log);
+
+    return turn->scratch;
 }
 
 
@@ -107,11 +144,20 @@ ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
 
     node = turn->node;
 
-    last = ngx_http_agentstream_sse_tail(last);
+    if (turn->scratch) {
+        ngx_free(turn->scratch);
+        turn->scratch = NULL;
 
-    ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
-                                        node, last, part,
+        ngx_http_agentstream_journal_skip(ngx_http_agentstream_worker->zone,
+                                          node);
+
+    } else {
+        last = ngx_http_agentstream_sse_tail(last);
+
+        ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
+                                            node, last, part,
                        ngx_http_agentstream_translate_origin(turn->translate));
+    }
 
     node->state = NGX_HTTP_AGENTSTREAM_TURN_RUNNING;
 

@@ -5,10 +5,10 @@
 
 
 /*
- * Layer 1: the shared zone.  Two trees, sessions by key and turns by id, and
- * the queue of finished turns in the order they ended.  A running turn belongs
- * to its owner and is never freed by anybody else; a finished one may go at
- * any moment the lock is free, so nobody keeps a pointer to it.
+ * Layer 1: the shared zone.  Two trees, sessions by key and turns by id.  A
+ * running turn belongs to its owner and is never freed by anybody else; a
+ * finished one may go at any moment the lock is free, so nobody keeps a pointer
+ * to it.
  */
 
 
@@ -17,18 +17,8 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
-/* since it ended, in ms; not even in another worker's future */
-#define ngx_http_agentstream_zone_age(node)                                   \
-    ((ngx_time() > (node)->ended)                                             \
-     ? (ngx_msec_t) (ngx_time() - (node)->ended) * 1000 : 0)
-
 /* expired turns freed under one lock */
 #define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
-#define NGX_HTTP_AGENTSTREAM_ZONE_LOOK   64
-
-
-static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_oldest_locked(
-    ngx_http_agentstream_zone_t *zone);
 
 
 ngx_int_t
@@ -74,8 +64,10 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
                     ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&sh->turns, &sh->turns_sentinel,
                     ngx_str_rbtree_insert_value);
-    ngx_queue_init(&sh->running);
-    ngx_queue_init(&sh->finished);
+    ngx_rbtree_init(&sh->finished, &sh->sentinel, ngx_rbtree_insert_value);
+    ngx_rbtree_init(&sh->spare, &sh->sentinel, ngx_rbtree_insert_value);
+    ngx_rbtree_init(&sh->watched, &sh->sentinel, ngx_rbtree_insert_value);
+    ngx_queue_init(&sh->tickets);
 
     len = sizeof(" in agentstream zone \"\"") + shm_zone->shm.name.len;
 
@@ -90,33 +82,6 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
     zone->shpool->log_nomem = 0;
 
     return ngx_http_agentstream_zone_open_slots(zone, n, shm_zone->shm.log);
-}
-
-
-void *
-ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
-    size_t size)
-{
-    void                         *p;
-    ngx_http_agentstream_node_t  *node;
-
-    for ( ;; ) {
-        p = ngx_slab_alloc_locked(zone->shpool, size);
-        if (p) {
-            return p;
-        }
-
-        node = ngx_http_agentstream_zone_oldest_locked(zone);
-        if (node == NULL) {
-            return NULL;
-        }
-
-        if (ngx_http_agentstream_zone_age(node) < zone->retain) {
-            ngx_http_agentstream_zone_count(zone, EVICTED, 1);
-        }
-
-        ngx_http_agentstream_zone_free_locked(zone, node);
-    }
 }
 
 
@@ -173,13 +138,18 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     nd->generation = zone->generation;
     nd->journal.first_seq = 1;
     nd->number = ++zone->sh->number;
-    nd->request_id = p;
-    nd->request_id_len = request_id->len;
 
     ngx_rbtree_insert(&zone->sh->turns, &nd->sn.node);
     ngx_queue_insert_tail(&session->turns, &nd->sibling);
-    ngx_queue_insert_tail(&zone->sh->running, &nd->queue);
     session->running = nd;
+
+    if (p) {
+        nd->request.str.data = p;
+        nd->request.str.len = request_id->len;
+        nd->request.node.key = ngx_murmur_hash2(p, request_id->len);
+        ngx_rbtree_insert(&session->requests, &nd->request.node);
+    }
+
     zone->sh->nrunning++;
 
     *node = nd;
@@ -223,6 +193,8 @@ ngx_http_agentstream_zone_open_session_locked(
     session->unsure = 1;
     ngx_queue_init(&session->turns);
     ngx_queue_init(&session->tickets);
+    ngx_rbtree_init(&session->requests, &session->sentinel,
+                    ngx_str_rbtree_insert_value);
 
     ngx_rbtree_insert(&zone->sh->sessions, &session->sn.node);
 
@@ -235,7 +207,7 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, uint64_t number)
 {
     ngx_queue_t                     *q;
-    ngx_http_agentstream_node_t     *node, *found;
+    ngx_http_agentstream_node_t     *node, *next;
     ngx_http_agentstream_session_t  *session;
 
     session = ngx_http_agentstream_zone_session_locked(zone, key);
@@ -244,7 +216,9 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
         return NULL;
     }
 
-    found = NULL;
+    /* from the end, for it is the last one or near it */
+
+    next = NULL;
 
     for (q = ngx_queue_last(&session->turns);
          q != ngx_queue_sentinel(&session->turns);
@@ -264,10 +238,10 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
             break;
         }
 
-        found = node;
+        next = node;
     }
 
-    return found;
+    return next;
 }
 
 
@@ -319,8 +293,7 @@ ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
     node->ended = ngx_time();
     node->session->running = NULL;
 
-    ngx_queue_remove(&node->queue);
-    ngx_queue_insert_tail(&zone->sh->finished, &node->queue);
+    ngx_http_agentstream_zone_place_locked(zone, node);
     zone->sh->nrunning--;
     zone->sh->nfinished++;
 
@@ -345,7 +318,7 @@ ngx_http_agentstream_zone_expire_locked(ngx_http_agentstream_zone_t *zone)
     ngx_http_agentstream_node_t  *node;
 
     for (i = 0; i < NGX_HTTP_AGENTSTREAM_EXPIRE_MAX; i++) {
-        node = ngx_http_agentstream_zone_oldest_locked(zone);
+        node = ngx_http_agentstream_zone_first_locked(&zone->sh->finished);
 
         if (node == NULL
             || ngx_http_agentstream_zone_age(node) < zone->retain)
@@ -418,6 +391,8 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
         if (ngx_http_agentstream_zone_age(nd) >= zone->retain) {
             nd->owner = zone->slot;
             nd->generation = zone->generation;
+            nd->walked = 1;
+            ngx_http_agentstream_zone_place_locked(zone, nd);
             return nd;
         }
     }
@@ -425,80 +400,6 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
     *key = node ? node->key : 0;
 
     return NULL;
-}
-
-
-ngx_int_t
-ngx_http_agentstream_zone_drop_locked(ngx_http_agentstream_zone_t *zone)
-{
-    ngx_uint_t                       n;
-    ngx_queue_t                     *q;
-    ngx_http_agentstream_node_t     *node;
-    ngx_http_agentstream_journal_t  *journal;
-
-    journal = NULL;
-
-    /* some of them each time, and others the next time */
-
-    n = ngx_min(zone->sh->nrunning, NGX_HTTP_AGENTSTREAM_ZONE_LOOK);
-
-    while (n--) {
-        q = ngx_queue_head(&zone->sh->running);
-        ngx_queue_remove(q);
-        ngx_queue_insert_tail(&zone->sh->running, q);
-
-        node = ngx_queue_data(q, ngx_http_agentstream_node_t, queue);
-
-        /* its owner writes into the last block */
-
-        if (node->journal.first != node->journal.last
-            && !node->walked
-            && (journal == NULL || node->journal.size > journal->size))
-        {
-            journal = &node->journal;
-        }
-    }
-
-    if (journal == NULL) {
-        return NGX_DECLINED;
-    }
-
-    ngx_http_agentstream_zone_shift_locked(zone, journal);
-
-    return NGX_OK;
-}
-
-
-void
-ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_journal_t *journal)
-{
-    ngx_http_agentstream_block_t  *block;
-
-    block = journal->first;
-
-    ngx_http_agentstream_zone_count(zone, DROPPED,
-                                    block->next->seq - block->seq);
-
-    journal->first = block->next;
-    journal->first_seq = block->next->seq;
-    journal->size -= offsetof(ngx_http_agentstream_block_t, data)
-                     + block->size;
-    journal->dropped++;
-
-    ngx_slab_free_locked(zone->shpool, block);
-}
-
-
-static ngx_http_agentstream_node_t *
-ngx_http_agentstream_zone_oldest_locked(ngx_http_agentstream_zone_t *zone)
-{
-    if (ngx_queue_empty(&zone->sh->finished)) {
-        return NULL;
-    }
-
-    return ngx_queue_data(ngx_queue_head(&zone->sh->finished),
-                          ngx_http_agentstream_node_t, queue);
 }
 
 
@@ -519,14 +420,15 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
         }
     }
 
-    if (node->request_id) {
-        ngx_slab_free_locked(zone->shpool, node->request_id);
-    }
-
     session = node->session;
 
+    if (node->request.str.len) {
+        ngx_rbtree_delete(&session->requests, &node->request.node);
+        ngx_slab_free_locked(zone->shpool, node->request.str.data);
+    }
+
     ngx_queue_remove(&node->sibling);
-    ngx_queue_remove(&node->queue);
+    ngx_rbtree_delete(node->place, &node->order);
     ngx_rbtree_delete(&zone->sh->turns, &node->sn.node);
     ngx_slab_free_locked(zone->shpool, node);
     zone->sh->nfinished--;

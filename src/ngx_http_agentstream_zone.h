@@ -60,13 +60,15 @@ typedef struct {
                                                           cursors into them are
                                                           stale */
     size_t                               size;         /* of all blocks */
-    size_t                               bytes;        /* of all packets */
 } ngx_http_agentstream_journal_t;
 
 
 /* a question or a permission request that waits for a client's answer */
 
 #define NGX_HTTP_AGENTSTREAM_ASK_ID_SIZE   64
+
+/* of one turn, so that it cannot fill the zone */
+#define NGX_HTTP_AGENTSTREAM_ASKS_MAX      64
 
 typedef struct ngx_http_agentstream_ask_s  ngx_http_agentstream_ask_t;
 
@@ -85,8 +87,10 @@ typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
 
 typedef struct {
     ngx_str_node_t                       sn;       /* by id */
-    ngx_queue_t                          queue;    /* of running turns, or of
-                                                      finished ones */
+    ngx_rbtree_node_t                    order;    /* in its place, the first
+                                                      to give way first */
+    ngx_rbtree_t                        *place;    /* see zone_place_locked(),
+                                                      or NULL */
     ngx_queue_t                          sibling;  /* in its session, oldest
                                                       first */
     ngx_http_agentstream_session_t      *session;
@@ -123,13 +127,13 @@ typedef struct {
     time_t                               ended;    /* or orphaned, or 0 */
     ngx_msec_t                           seen_at;  /* by a client */
     u_char                               stop_reason[16];  /* or empty */
-    u_char                              *request_id;   /* client_request_id, in
-                                                          the slab, or NULL */
-    size_t                               request_id_len;
+    ngx_str_node_t                       request;  /* client_request_id, in the
+                                                      slab, or empty */
 
     ngx_uint_t                           prompted;     /* the prompt may be
                                                           with OpenCode */
     ngx_http_agentstream_ask_t          *asks;         /* oldest first */
+    ngx_uint_t                           nasks;
     ngx_str_t                            directory;    /* empty: not known
                                                           yet */
 
@@ -146,6 +150,9 @@ struct ngx_http_agentstream_session_s {
     ngx_uint_t                           unsure;   /* OpenCode may be at work
                                                       on a prompt that was not
                                                       sent from here */
+    ngx_rbtree_t                         requests; /* its turns that have a
+                                                      client_request_id */
+    ngx_rbtree_node_t                    sentinel;
     u_char                               key[1];   /* server, route and id */
 };
 
@@ -153,7 +160,8 @@ struct ngx_http_agentstream_session_s {
 /* a sender's place in the queue for a session; it goes with its owner */
 
 typedef struct {
-    ngx_queue_t                          queue;
+    ngx_queue_t                          queue;    /* of the session */
+    ngx_queue_t                          all;      /* ... and of the zone */
     ngx_http_agentstream_session_t      *session;
     ngx_uint_t                           owner;    /* slot */
     ngx_uint_t                           generation;
@@ -218,8 +226,20 @@ typedef struct {
     ngx_rbtree_node_t                    sessions_sentinel;
     ngx_rbtree_t                         turns;
     ngx_rbtree_node_t                    turns_sentinel;
-    ngx_queue_t                          running;
-    ngx_queue_t                          finished;     /* oldest first */
+
+    /* turns by what they can give when room is needed */
+    ngx_rbtree_t                         finished;     /* nobody reads them,
+                                                          oldest first */
+    ngx_rbtree_t                         spare;        /* they run or are read,
+                                                          and have more than one
+                                                          block, most first */
+    ngx_rbtree_t                         watched;      /* finished, with readers
+                                                          and one block, oldest
+                                                          first */
+    ngx_rbtree_node_t                    sentinel;     /* of these three */
+
+    ngx_queue_t                          tickets;      /* all of them */
+    ngx_uint_t                           ntickets;
     ngx_uint_t                           nrunning;
     ngx_uint_t                           nfinished;
     ngx_uint_t                           freed;        /* turns, so far: as
@@ -273,7 +293,8 @@ void ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone);
 ngx_uint_t ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
     uint64_t *stats);
 
-/* memory for a journal: finished turns are evicted, oldest first, as needed */
+/* memory for anything in the zone; others give way as needed, in the order of
+   zone_place_locked().  NULL: there is none */
 void *ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
     size_t size);
 
@@ -305,6 +326,8 @@ ngx_int_t ngx_http_agentstream_zone_hold_locked(
     ngx_http_agentstream_ticket_t **ticket);
 void ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t *ticket);
+/* the places of workers that are dead go, a few under one lock */
+void ngx_http_agentstream_zone_sweep(ngx_http_agentstream_zone_t *zone);
 
 /* by the turn's id; NULL: evicted, or never was */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_find_locked(
@@ -320,6 +343,10 @@ ngx_uint_t ngx_http_agentstream_zone_dead_locked(
     ngx_http_agentstream_zone_t *zone, ngx_uint_t slot,
     ngx_uint_t generation);
 
+/* the worker that has the slot has readers of the turn, or none any more */
+void ngx_http_agentstream_zone_watch_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_uint_t slot, ngx_uint_t set);
+
 /* whether anybody watches the turn */
 ngx_uint_t ngx_http_agentstream_zone_watched_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
@@ -333,8 +360,8 @@ ngx_int_t ngx_http_agentstream_zone_directory_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *directory);
 
-/* what waits for an answer; _ask: NGX_OK, also when it is there already, or
-   NGX_ERROR: the zone is full */
+/* what waits for an answer; _ask: NGX_OK, also when it is there already,
+   NGX_DECLINED: too many wait, or NGX_ERROR: the zone is full */
 ngx_int_t ngx_http_agentstream_zone_ask_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *id, ngx_uint_t permission);
@@ -350,20 +377,22 @@ void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
 
 /*
  * A running turn whose worker has been dead for "retain": it is this worker's
- * now.  A few turns are looked at, from *key on, which begins with 0; NULL and
- * *key 0: it was the last of them.
+ * now, to be walked through.  A few turns are looked at, from *key on, which
+ * begins with 0; NULL and *key 0: it was the last of them.
  */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
     ngx_http_agentstream_zone_t *zone, ngx_rbtree_key_t *key);
 
-/* make room by taking the oldest packets of a running turn that has many;
-   NGX_DECLINED: none that was looked at can spare any */
-ngx_int_t ngx_http_agentstream_zone_drop_locked(
-    ngx_http_agentstream_zone_t *zone);
+/*
+ * Called whenever the blocks of a turn, its state, its readers or "walked" have
+ * changed: where it stands in the order in which turns give way.
+ */
+void ngx_http_agentstream_zone_place_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node);
 
 /* the oldest block of a journal goes; it is not the only one */
 void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_journal_t *journal);
+    ngx_http_agentstream_node_t *node);
 
 /* the turn is over; it is kept for "retain" and as long as there is room */
 void ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,

@@ -50,8 +50,10 @@ ngx_http_agentstream_zone_ask_locked(ngx_http_agentstream_zone_t *zone,
         return NGX_OK;
     }
 
-    if (id->len > NGX_HTTP_AGENTSTREAM_ASK_ID_SIZE) {
-        return NGX_ERROR;
+    if (id->len > NGX_HTTP_AGENTSTREAM_ASK_ID_SIZE
+        || node->nasks >= NGX_HTTP_AGENTSTREAM_ASKS_MAX)
+    {
+        return NGX_DECLINED;
     }
 
     ask = ngx_http_agentstream_zone_alloc_locked(zone,
@@ -68,6 +70,7 @@ ngx_http_agentstream_zone_ask_locked(ngx_http_agentstream_zone_t *zone,
     for (last = &node->asks; *last; last = &(*last)->next) { /* void */ }
 
     *last = ask;
+    node->nasks++;
 
     return NGX_OK;
 }
@@ -105,6 +108,7 @@ ngx_http_agentstream_zone_answer_locked(ngx_http_agentstream_zone_t *zone,
             && ngx_memcmp(ask->id, id->data, id->len) == 0)
         {
             *p = ask->next;
+            node->nasks--;
             ngx_slab_free_locked(zone->shpool, ask);
             return;
         }
@@ -124,6 +128,7 @@ ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
     }
 
     node->asks = NULL;
+    node->nasks = 0;
 
     if (node->directory.data) {
         ngx_slab_free_locked(zone->shpool, node->directory.data);

@@ -14,15 +14,25 @@
 
 
 /*
- * Layer 1, private to the zone: its trees and memory (zone), workers
- * (zone_slot), senders that wait (zone_queue), what waits for an answer
- * (zone_ask).
+ * Layer 1, private to the zone: its trees (zone), its memory and who gives way
+ * for whom (zone_room), workers (zone_slot), senders that wait (zone_queue),
+ * what waits for an answer (zone_ask).
  */
 
 
 /* turns looked at under one lock */
 #define NGX_HTTP_AGENTSTREAM_WALK_MAX  128
 
+
+/* since it ended, in ms; not even in another worker's future */
+#define ngx_http_agentstream_zone_age(node)                                   \
+    ((ngx_time() > (node)->ended)                                             \
+     ? (ngx_msec_t) (ngx_time() - (node)->ended) * 1000 : 0)
+
+
+/* the first turn of a place, or NULL */
+ngx_http_agentstream_node_t *ngx_http_agentstream_zone_first_locked(
+    ngx_rbtree_t *place);
 
 /* the first turn in the tree that is not before key, or NULL */
 ngx_rbtree_node_t *ngx_http_agentstream_zone_from_locked(

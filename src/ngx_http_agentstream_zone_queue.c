@@ -21,6 +21,11 @@ static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_started_locked(
 static ngx_uint_t ngx_http_agentstream_zone_behind_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
     ngx_http_agentstream_ticket_t *ticket);
+static void ngx_http_agentstream_zone_enter_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
+    ngx_http_agentstream_ticket_t *ticket);
+static void ngx_http_agentstream_zone_discard_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_ticket_t *ticket);
 
 
 /* the turn that the request id has started in the session, or NULL */
@@ -29,29 +34,20 @@ static ngx_http_agentstream_node_t *
 ngx_http_agentstream_zone_started_locked(
     ngx_http_agentstream_session_t *session, ngx_str_t *request_id)
 {
-    ngx_queue_t                  *q;
-    ngx_http_agentstream_node_t  *node;
+    uint32_t         hash;
+    ngx_str_node_t  *sn;
 
     if (request_id->len == 0) {
         return NULL;
     }
 
-    for (q = ngx_queue_head(&session->turns);
-         q != ngx_queue_sentinel(&session->turns);
-         q = ngx_queue_next(q))
-    {
-        node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
+    hash = ngx_murmur_hash2(request_id->data, request_id->len);
 
-        if (!node->refused
-            && node->request_id_len == request_id->len
-            && ngx_memcmp(node->request_id, request_id->data, request_id->len)
-               == 0)
-        {
-            return node;
-        }
-    }
+    sn = ngx_str_rbtree_lookup(&session->requests, request_id, hash);
 
-    return NULL;
+    return sn ? ngx_rbtree_data(&sn->node, ngx_http_agentstream_node_t,
+                                request.node)
+              : NULL;
 }
 
 
@@ -75,8 +71,7 @@ ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
             return first != ticket;
         }
 
-        ngx_queue_remove(q);
-        ngx_slab_free_locked(zone->shpool, first);
+        ngx_http_agentstream_zone_discard_locked(zone, first);
     }
 
     return 0;
@@ -134,10 +129,7 @@ ngx_http_agentstream_zone_queue_locked(ngx_http_agentstream_zone_t *zone,
         return NGX_DECLINED;
     }
 
-    tk->session = session;
-    tk->owner = zone->slot;
-    tk->generation = zone->generation;
-
+    ngx_http_agentstream_zone_enter_locked(zone, session, tk);
     ngx_queue_insert_tail(&session->tickets, &tk->queue);
 
     *ticket = tk;
@@ -170,15 +162,38 @@ ngx_http_agentstream_zone_hold_locked(ngx_http_agentstream_zone_t *zone,
         return NGX_ERROR;
     }
 
-    tk->session = session;
-    tk->owner = zone->slot;
-    tk->generation = zone->generation;
-
+    ngx_http_agentstream_zone_enter_locked(zone, session, tk);
     ngx_queue_insert_head(&session->tickets, &tk->queue);
 
     *ticket = tk;
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_zone_enter_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_session_t *session,
+    ngx_http_agentstream_ticket_t *ticket)
+{
+    ticket->session = session;
+    ticket->owner = zone->slot;
+    ticket->generation = zone->generation;
+
+    ngx_queue_insert_tail(&zone->sh->tickets, &ticket->all);
+    zone->sh->ntickets++;
+}
+
+
+static void
+ngx_http_agentstream_zone_discard_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_ticket_t *ticket)
+{
+    ngx_queue_remove(&ticket->queue);
+    ngx_queue_remove(&ticket->all);
+    zone->sh->ntickets--;
+
+    ngx_slab_free_locked(zone->shpool, ticket);
 }
 
 
@@ -190,8 +205,42 @@ ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
 
     session = ticket->session;
 
-    ngx_queue_remove(&ticket->queue);
-    ngx_slab_free_locked(zone->shpool, ticket);
-
+    ngx_http_agentstream_zone_discard_locked(zone, ticket);
     ngx_http_agentstream_zone_release_locked(zone, session);
+}
+
+
+void
+ngx_http_agentstream_zone_sweep(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_uint_t                      n, left;
+    ngx_queue_t                    *q;
+    ngx_http_agentstream_ticket_t  *ticket;
+
+    left = zone->sh->ntickets;
+
+    while (left) {
+        ngx_http_agentstream_zone_lock(zone);
+
+        left = ngx_min(left, zone->sh->ntickets);
+
+        for (n = 0; left && n < NGX_HTTP_AGENTSTREAM_WALK_MAX; n++, left--) {
+            q = ngx_queue_head(&zone->sh->tickets);
+            ticket = ngx_queue_data(q, ngx_http_agentstream_ticket_t, all);
+
+            if (ngx_http_agentstream_zone_dead_locked(zone, ticket->owner,
+                                                      ticket->generation))
+            {
+                ngx_http_agentstream_zone_unqueue_locked(zone, ticket);
+                continue;
+            }
+
+            /* others the next time */
+
+            ngx_queue_remove(q);
+            ngx_queue_insert_tail(&zone->sh->tickets, q);
+        }
+
+        ngx_http_agentstream_zone_unlock(zone);
+    }
 }

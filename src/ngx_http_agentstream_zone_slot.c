@@ -19,8 +19,8 @@
 
 
 static ngx_uint_t ngx_http_agentstream_zone_gone(ngx_pid_t pid);
-static void ngx_http_agentstream_zone_forget_slot(
-    ngx_http_agentstream_zone_t *zone, ngx_uint_t slot);
+static void ngx_http_agentstream_zone_forget_slots(
+    ngx_http_agentstream_zone_t *zone);
 
 
 ngx_int_t
@@ -125,9 +125,7 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    if (zone->slot != NGX_HTTP_AGENTSTREAM_NOBODY) {
-        ngx_http_agentstream_zone_forget_slot(zone, zone->slot);
-    }
+    ngx_http_agentstream_zone_forget_slots(zone);
 }
 
 
@@ -199,20 +197,18 @@ ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* what the slot's last worker watched when it was killed; others wait no longer
-   for the lock than they do for each other */
+/* what workers watched that were killed: nobody waits in a slot that is free,
+   nor yet in our own; others wait no longer for the lock than they do for each
+   other */
 
 static void
-ngx_http_agentstream_zone_forget_slot(ngx_http_agentstream_zone_t *zone,
-    ngx_uint_t slot)
+ngx_http_agentstream_zone_forget_slots(ngx_http_agentstream_zone_t *zone)
 {
-    uint64_t                      bit;
-    ngx_uint_t                    n;
+    ngx_uint_t                    i, n;
     ngx_rbtree_key_t              key;
     ngx_rbtree_node_t            *node;
     ngx_http_agentstream_node_t  *nd;
 
-    bit = (uint64_t) 1 << (slot % 64);
     key = 0;
 
     do {
@@ -225,7 +221,12 @@ ngx_http_agentstream_zone_forget_slot(ngx_http_agentstream_zone_t *zone,
              n++)
         {
             nd = (ngx_http_agentstream_node_t *) node;
-            nd->watchers[slot / 64] &= ~bit;
+
+            for (i = 0; i < zone->sh->nslots; i++) {
+                if (zone->sh->slots[i].pid == 0 || i == zone->slot) {
+                    ngx_http_agentstream_zone_watch_locked(zone, nd, i, 0);
+                }
+            }
 
             key = node->key;
             node = ngx_rbtree_next(&zone->sh->turns, node);

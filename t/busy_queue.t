@@ -15,7 +15,6 @@ use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Attach;
-use AgentStream::Process qw(slurp);
 use Time::Local qw(timegm);
 
 no warnings 'portable';
@@ -36,7 +35,7 @@ $s = $t->session();
 ok($t->wait(\@c, timeout => 30), 'all had their turn');
 is(scalar(grep { check_turn($_, 'queued', quiet => 1) } @c), 10,
    'each a whole one');
-is(join(' ', sent($s)), join(' ', 0 .. 9), 'in order, over two workers');
+is(join(' ', sent($t, $s)), join(' ', 0 .. 9), 'in order, over two workers');
 
 my %ids = map { turn_id($_) => 1 } @c;
 is(scalar keys %ids, 10, 'each its own');
@@ -72,7 +71,7 @@ hear($t, $c[0], 1);
 $_->close() for @c[1, 4, 5, 7];
 sleep(0.2);
 ok($t->wait([@c[0, 2, 3, 6]], timeout => 20), 'the others had their turn');
-is(join(' ', sent($s)), '0 2 3 6', 'who left was dropped');
+is(join(' ', sent($t, $s)), '0 2 3 6', 'who left was dropped');
 is(scalar(grep { check_turn($_, 'stayed', quiet => 1) } @c[0, 2, 3, 6]), 4,
    'the others are whole');
 
@@ -86,7 +85,7 @@ $_->close() for @c[1 .. 3];
 $t->wait([$c[0]]);
 my $since = time();
 my $d = $t->turn($s, 'text:1:24:0 n=9');
-is(join(' ', sent($s)), '0 9', 'nobody left in the queue');
+is(join(' ', sent($t, $s)), '0 9', 'nobody left in the queue');
 cmp_ok(time() - $since, '<', 1.5, 'and nobody waited for');
 
 # a turn in front that fails does not stop the queue
@@ -109,7 +108,7 @@ hear($t, $first, 1);
                                            client_request_id => 'twice' })) }
      @workers, @workers;
 $t->wait([$first, @c]);
-is(join(' ', sent($s)), '0 1', 'queued twice, sent once');
+is(join(' ', sent($t, $s)), '0 1', 'queued twice, sent once');
 is(join_raw($_), join_raw($c[0]), 'all see it') for @c[1 .. 3];
 
 # large prompts wait, in a worker that is woken for each packet of the turn: a
@@ -148,7 +147,7 @@ ok($t->wait([$a, @c, $new], timeout => 30), 'reload: all come to an end');
 is(join(' ', map { ($_->status() // 'none') . ($_->ended() // '') }
              $a, @c, $new), join(' ', ('200clean') x 6),
    'reload: everybody in the queue has a turn');
-is(join(' ', sent($s)), '0 1 2 3 4 5', 'reload: in order');
+is(join(' ', sent($t, $s)), '0 1 2 3 4 5', 'reload: in order');
 ok(wait_for(sub { !grep { kill 0, $_ } @old }, 2),
    'reload: the old workers leave');
 
@@ -165,19 +164,9 @@ sleep(0.2);
 kill_worker($t, $workers[1]);
 ok($t->wait([$a, $b], timeout => 10), 'killed: the queue goes on');
 is($b->status(), 200, 'killed: who waited behind has its turn');
-is(join(' ', sent($s)), '0 3', 'killed: the dead are not sent');
+is(join(' ', sent($t, $s)), '0 3', 'killed: the dead are not sent');
 
 done_killed($t);
-
-
-# what a process has used, in seconds
-
-sub cpu {
-    my ($pid) = @_;
-    my @stat = split ' ', slurp("/proc/$pid/stat") =~ s/^.*\) //r;
-
-    return ($stat[11] + $stat[12]) / 100;
-}
 
 
 sub msec {
@@ -185,15 +174,4 @@ sub msec {
     my ($y, $mon, $d, $h, $min, $sec, $ms) = $timestamp =~ /(\d+)/g;
 
     return 1000 * timegm($sec, $min, $h, $d, $mon - 1, $y) + $ms;
-}
-
-
-# the numbers in the prompts OpenCode got, in order
-
-sub sent {
-    my ($session) = @_;
-
-    return map { $_->{body} =~ /n=(\d+)/ } grep {
-        $_->{url} =~ m{/session/\Q$session\E/prompt_async} }
-        @{ $t->control('log') };
 }

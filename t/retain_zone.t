@@ -85,15 +85,9 @@ is(scalar(grep { ($_->ended() // '') eq 'clean' } @many), 300,
 my ($good, $text) = (0, 0);
 
 for my $i (grep { $many[$_]->status() == 200 } 0 .. $#many) {
-    my @packets = $many[$i]->packets();
+    my $one = since_reset($many[$i]);
+    my @packets = $one->packets();
     my @types = types(@packets);
-
-    # what did not keep up may have been told to start again
-    my ($reset) = grep { $types[$_] eq 'stream_reset' } reverse 0 .. $#types;
-    splice @packets, 0, $reset if defined $reset;
-
-    my $one = bless { responses => [bless { packets => \@packets },
-                      ref $many[$i]->response()] }, ref $many[$i];
     my ($turn) = map { packet_json($_)->{turnId} // () } @packets[0, 1];
 
     $good++ if $types[-1] eq 'prompt_response';

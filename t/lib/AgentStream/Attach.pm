@@ -19,9 +19,9 @@ use AgentStream::Process qw(free_ports slurp wait_for);
 
 use Exporter 'import';
 
-our @EXPORT = qw(attach change_conf cut_after done_killed events events_of files
-                 hear join_raw kill_worker nothing_left on_worker prompts
-                 restart_nginx rss send_to turn_state);
+our @EXPORT = qw(attach change_conf cpu cut_after done_killed events events_of
+                 files hear join_raw kill_worker nothing_left on_worker prompts
+                 restart_nginx rss send_to sent turn_state);
 
 my $json = JSON::PP->new->utf8->canonical;
 
@@ -136,6 +136,17 @@ sub prompts {
 }
 
 
+# the numbers n=… in these prompts, in order
+
+sub sent {
+    my ($t, $session) = @_;
+
+    return map { $_->{body} =~ /n=(\d+)/ } grep {
+        $_->{url} =~ m{/session/\Q$session\E/prompt_async} }
+        @{ $t->control('log') };
+}
+
+
 sub turn_state {
     my ($t, $session) = @_;
 
@@ -220,6 +231,16 @@ sub rss {
     my ($pid) = @_;
 
     return slurp("/proc/$pid/status") =~ /^RssAnon:\s+(\d+) kB/m ? $1 : 0;
+}
+
+
+# what a process has used, in seconds
+
+sub cpu {
+    my ($pid) = @_;
+    my @stat = split ' ', slurp("/proc/$pid/stat") =~ s/^.*\) //r;
+
+    return ($stat[11] + $stat[12]) / 100;
 }
 
 

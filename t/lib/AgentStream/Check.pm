@@ -16,8 +16,8 @@ use AgentStream::Process qw(slurp);
 use Exporter 'import';
 
 our @EXPORT = qw(check_text check_turn compare_expected expected_turns
-                 is_error_packet joined_text packet_json stored_text turn_id
-                 types);
+                 is_error_packet joined_text packet_json since_reset
+                 stored_text turn_id types);
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 my $data = "$FindBin::Bin/data";
@@ -109,6 +109,22 @@ sub check_turn {
     }
 
     return !@problems;
+}
+
+
+# the client as one that came with the last "stream_reset", if there was one: who
+# does not keep up is told to start again
+
+sub since_reset {
+    my ($client) = @_;
+    my @packets = $client->packets();
+    my @types = types(@packets);
+    my ($reset) = grep { $types[$_] eq 'stream_reset' } reverse 0 .. $#types;
+
+    splice @packets, 0, $reset if defined $reset;
+
+    return bless { responses => [bless { packets => \@packets },
+                   ref $client->response()] }, ref $client;
 }
 
 
