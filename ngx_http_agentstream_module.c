@@ -661,7 +661,8 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
 
     if (ngx_http_agentstream_call_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_hub_init_worker(cycle) != NGX_OK
-        || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK)
+        || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK
+        || ngx_http_agentstream_request_init_worker(cycle) != NGX_OK)
     {
         return NGX_ERROR;
     }

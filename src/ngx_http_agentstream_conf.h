@@ -89,6 +89,7 @@ typedef struct {
     struct ngx_http_agentstream_hubs_s    *hubs;
     struct ngx_http_agentstream_notify_s  *notify;
     struct ngx_http_agentstream_turns_s   *turns;
+    struct ngx_http_agentstream_lines_s   *lines;
     struct ngx_http_agentstream_output_mem_s  *spare;  /* or NULL */
 } ngx_http_agentstream_worker_t;
 

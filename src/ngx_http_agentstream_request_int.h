@@ -21,10 +21,10 @@
 /*
  * Layer 4, private to the request: routing, checks and errors (request), the
  * path (request_path), the page that has sent it (request_origin), bodies
- * (request_body), turns and their streams (request_turn), sessions and their
- * history (request_session), what ends or unblocks a turn (request_answer),
- * also one that is not kept (request_unkept), and calls whose outcome is the
- * response (request_relay).
+ * (request_body), turns and their streams (request_turn), who waits for a
+ * session (request_queue), sessions and their history (request_session), what
+ * ends or unblocks a turn (request_answer), also one that is not kept
+ * (request_unkept), and calls whose outcome is the response (request_relay).
  */
 
 
@@ -128,6 +128,31 @@ ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
 
 /* whether a page of another origin has sent it */
 ngx_uint_t ngx_http_agentstream_request_foreign(ngx_http_request_t *r);
+
+
+/* who stands in line for a session in this worker; part of the sender, who
+   leaves before it goes */
+
+typedef struct ngx_http_agentstream_line_s  ngx_http_agentstream_line_t;
+
+typedef struct {
+    ngx_queue_t                            queue;
+    ngx_str_node_t                         named;  /* client_request_id, if
+                                                      any */
+    uint64_t                               called;     /* for that turn */
+    ngx_http_agentstream_line_t           *line;   /* NULL: none */
+    void                                 (*handler)(void *data);
+    void                                  *data;
+} ngx_http_agentstream_place_t;
+
+
+/* handler is called when it may be the sender's turn; request_id stays as long
+   as the place */
+ngx_int_t ngx_http_agentstream_request_line_join(
+    ngx_http_agentstream_place_t *place, ngx_str_t *key, ngx_str_t *session,
+    ngx_str_t *request_id);
+void ngx_http_agentstream_request_line_leave(
+    ngx_http_agentstream_place_t *place);
 
 /* responses; what they return is to be returned by the route's handler */
 ngx_int_t ngx_http_agentstream_request_error(

@@ -14,7 +14,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_reader.h"
@@ -28,7 +27,7 @@
 typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_turn_args_t     args;
-    ngx_http_agentstream_waiter_t        waiter;
+    ngx_http_agentstream_place_t         place;    /* in the queue */
 } ngx_http_agentstream_sender_t;
 
 
@@ -78,8 +77,8 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     }
 
     sender->req = req;
-    sender->waiter.handler = ngx_http_agentstream_request_queue_handler;
-    sender->waiter.data = sender;
+    sender->place.handler = ngx_http_agentstream_request_queue_handler;
+    sender->place.data = sender;
 
     sender->args.conf = req->conf;
     sender->args.route = req->server;
@@ -221,8 +220,10 @@ ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
                                              "Out of zone memory", NULL);
     }
 
-    if (ngx_http_agentstream_notify_follow(&sender->waiter,
-                                           &sender->req->session)
+    if (ngx_http_agentstream_request_line_join(&sender->place,
+                                               &sender->args.key,
+                                               &sender->req->session,
+                                               &sender->args.request_id)
         != NGX_OK)
     {
         ngx_http_agentstream_request_dequeue(sender);
@@ -242,7 +243,7 @@ ngx_http_agentstream_request_dequeue(ngx_http_agentstream_sender_t *sender)
 {
     ngx_http_agentstream_zone_t  *zone;
 
-    ngx_http_agentstream_notify_detach(&sender->waiter);
+    ngx_http_agentstream_request_line_leave(&sender->place);
 
     if (sender->args.ticket) {
         zone = ngx_http_agentstream_worker->zone;
@@ -256,7 +257,7 @@ ngx_http_agentstream_request_dequeue(ngx_http_agentstream_sender_t *sender)
 }
 
 
-/* a turn of the session began or ended, or a second has passed */
+/* it is the sender's turn, or may be */
 
 static void
 ngx_http_agentstream_request_queue_handler(void *data)
