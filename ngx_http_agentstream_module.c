@@ -350,7 +350,7 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
     ngx_pool_cleanup_t           *cln;
     ngx_http_agentstream_zone_t  *zone;
 
-    ngx_conf_init_size_value(amcf->zone_size, 32 * 1024 * 1024);
+    ngx_conf_init_size_value(amcf->zone_size, 64 * 1024 * 1024);
     ngx_conf_init_msec_value(amcf->retain, 600000);
 
     if (!amcf->used) {

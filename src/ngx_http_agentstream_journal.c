@@ -25,11 +25,12 @@
     offsetof(ngx_http_agentstream_block_t, data)
 
 
-/* followed by the packet and its origin */
+/* followed by the packet, or a pointer to its first piece, and its origin */
 
 typedef struct {
     uint32_t                             len;
-    uint32_t                             origin;   /* its length */
+    uint16_t                             origin;   /* its length */
+    uint16_t                             pieces;   /* it is in pieces */
     uint64_t                             part;
 } ngx_http_agentstream_record_t;
 
@@ -39,18 +40,36 @@ typedef struct {
 #define ngx_http_agentstream_journal_room(len)                                \
     ngx_align(sizeof(ngx_http_agentstream_record_t) + (len), 8)
 
+/* of the packet in its block */
+#define ngx_http_agentstream_journal_inline(record)                           \
+    ((record)->pieces ? sizeof(ngx_http_agentstream_piece_t *)                \
+                      : (record)->len)
+
 #define ngx_http_agentstream_journal_size(record)                             \
-    ngx_http_agentstream_journal_room((record)->len + (record)->origin)
+    ngx_http_agentstream_journal_room(                                        \
+                           ngx_http_agentstream_journal_inline(record)        \
+                           + (record)->origin)
+
+#define NGX_HTTP_AGENTSTREAM_PIECE_HEAD                                       \
+    offsetof(ngx_http_agentstream_piece_t, data)
 
 
 static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size, size_t limit);
+static ngx_http_agentstream_piece_t *ngx_http_agentstream_journal_add_piece(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    size_t len, size_t limit);
+static void ngx_http_agentstream_journal_publish(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_record_t *record, ngx_uint_t part, ngx_str_t *origin);
 static void ngx_http_agentstream_journal_empty_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 static void ngx_http_agentstream_journal_link_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_block_t *block, size_t size);
+static u_char *ngx_http_agentstream_journal_copy(u_char *dst,
+    ngx_http_agentstream_record_t *record);
 static void ngx_http_agentstream_journal_seek_locked(
     ngx_http_agentstream_journal_t *journal,
     ngx_http_agentstream_cursor_t *cursor);
@@ -79,15 +98,23 @@ u_char *
 ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit)
 {
-    ngx_http_agentstream_block_t  *block;
+    ngx_uint_t                     fits;
+    ngx_http_agentstream_block_t  *block, *next;
 
     size = ngx_http_agentstream_journal_room(size);
     block = node->journal.last;
 
-    if (block == NULL || block->size - block->used < size) {
-        block = ngx_http_agentstream_journal_grow(zone, node, size, limit);
+    fits = (block->size - block->used >= size);
 
-        if (block == NULL) {
+    /* a large packet can make way as soon as another block is the last */
+
+    if (!fits || block->pieces) {
+        next = ngx_http_agentstream_journal_grow(zone, node, size, limit);
+
+        if (next) {
+            block = next;
+
+        } else if (!fits) {
             return NULL;
         }
     }
@@ -127,30 +154,155 @@ ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part,
     ngx_str_t *origin)
 {
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_record_t  *record;
+
+    block = node->journal.last;
+
+    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+
+    record->len = last - (u_char *) (record + 1);
+    record->pieces = 0;
+
+    ngx_http_agentstream_journal_publish(zone, node, record, part, origin);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, u_char *data, u_char *last,
+    ngx_uint_t part, ngx_str_t *origin, size_t limit)
+{
+    u_char                         *p;
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_piece_t   *old, *piece, **next;
+    ngx_http_agentstream_record_t  *record;
+
+    /* one packet is not to take it all */
+
+    if ((size_t) (last - data)
+        > (size_t) (zone->shpool->end - zone->shpool->start) / 4)
+    {
+        return NGX_DECLINED;
+    }
+
+    p = ngx_http_agentstream_journal_reserve(zone, node,
+                                        sizeof(ngx_http_agentstream_piece_t *)
+                                        + origin->len, limit);
+    if (p == NULL) {
+        return NGX_DECLINED;
+    }
+
+    block = node->journal.last;
+
+    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+
+    record->len = last - data;
+    record->pieces = 1;
+
+    old = block->pieces;
+    next = (ngx_http_agentstream_piece_t **) (record + 1);
+
+    while (data != last) {
+        piece = ngx_http_agentstream_journal_add_piece(zone, node,
+                                                       last - data, limit);
+        if (piece == NULL) {
+            goto failed;
+        }
+
+        ngx_memcpy(piece->data, data, piece->len);
+        data += piece->len;
+
+        *next = piece;
+        next = &piece->next;
+    }
+
+    ngx_http_agentstream_journal_publish(zone, node, record, part, origin);
+
+    return NGX_OK;
+
+failed:
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_http_agentstream_zone_free_pieces_locked(zone, &node->journal, block,
+                                                 old);
+    ngx_http_agentstream_zone_place_locked(zone, node);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return NGX_DECLINED;
+}
+
+
+/* for at most len bytes; it belongs to the last block at once, so that it is
+   not lost if this worker is */
+
+static ngx_http_agentstream_piece_t *
+ngx_http_agentstream_journal_add_piece(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t len, size_t limit)
+{
+    size_t                           size;
     ngx_http_agentstream_block_t    *block;
-    ngx_http_agentstream_record_t   *record;
+    ngx_http_agentstream_piece_t    *piece;
     ngx_http_agentstream_journal_t  *journal;
 
     journal = &node->journal;
     block = journal->last;
 
-    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+    size = ngx_min(NGX_HTTP_AGENTSTREAM_PIECE_HEAD + len, ngx_pagesize);
 
-    record->len = last - (u_char *) (record + 1);
+    ngx_http_agentstream_zone_lock(zone);
+
+    while (journal->size + size > limit && journal->first != block) {
+        ngx_http_agentstream_zone_shift_locked(zone, node);
+    }
+
+    piece = ngx_http_agentstream_zone_alloc_locked(zone, size);
+
+    if (piece) {
+        piece->next = NULL;
+        piece->other = block->pieces;
+        piece->len = size - NGX_HTTP_AGENTSTREAM_PIECE_HEAD;
+
+        block->pieces = piece;
+        block->extra += size;
+        journal->size += size;
+
+        ngx_http_agentstream_zone_place_locked(zone, node);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return piece;
+}
+
+
+static void
+ngx_http_agentstream_journal_publish(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_record_t *record,
+    ngx_uint_t part, ngx_str_t *origin)
+{
+    size_t  size;
+
     record->origin = origin->len;
     record->part = part;
 
     if (origin->len) {
-        ngx_memcpy(last, origin->data, origin->len);
+        ngx_memcpy((u_char *) (record + 1)
+                   + ngx_http_agentstream_journal_inline(record),
+                   origin->data, origin->len);
     }
+
+    size = ngx_http_agentstream_journal_size(record);
 
     ngx_http_agentstream_zone_count(zone, PACKETS, 1);
     ngx_http_agentstream_zone_count(zone, BYTES, record->len);
 
     ngx_http_agentstream_zone_lock(zone);
 
-    block->used += ngx_http_agentstream_journal_size(record);
-    journal->last_seq++;
+    node->journal.last->used += size;
+    node->journal.last_seq++;
 
     ngx_http_agentstream_zone_unlock(zone);
 }
@@ -215,6 +367,8 @@ ngx_http_agentstream_journal_empty_locked(ngx_http_agentstream_zone_t *zone,
 
     block->seq = journal->last_seq + 1;
     block->used = 0;
+
+    ngx_http_agentstream_zone_free_pieces_locked(zone, journal, block, NULL);
 
     journal->first_seq = block->seq;
     journal->dropped++;
@@ -323,6 +477,8 @@ ngx_http_agentstream_journal_link_locked(ngx_http_agentstream_zone_t *zone,
     block->seq = journal->last_seq + 1;
     block->size = size - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD;
     block->used = 0;
+    block->pieces = NULL;
+    block->extra = 0;
 
     journal->size += size;
 
@@ -386,13 +542,34 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
             break;
         }
 
-        p = ngx_cpymem(p, record + 1, record->len);
+        p = ngx_http_agentstream_journal_copy(p, record);
 
         cursor->offset += ngx_http_agentstream_journal_size(record);
         cursor->seq++;
     }
 
     return p - buf;
+}
+
+
+static u_char *
+ngx_http_agentstream_journal_copy(u_char *dst,
+    ngx_http_agentstream_record_t *record)
+{
+    ngx_http_agentstream_piece_t  *piece;
+
+    if (!record->pieces) {
+        return ngx_cpymem(dst, record + 1, record->len);
+    }
+
+    for (piece = *(ngx_http_agentstream_piece_t **) (record + 1);
+         piece;
+         piece = piece->next)
+    {
+        dst = ngx_cpymem(dst, piece->data, piece->len);
+    }
+
+    return dst;
 }
 
 
@@ -428,6 +605,7 @@ ngx_int_t
 ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_journal_pt handler, void *data)
 {
+    u_char                         *whole;
     uint32_t                        offset;
     uint64_t                        seq;
     ngx_int_t                       rc;
@@ -442,12 +620,29 @@ ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
         for (offset = 0; offset < block->used; seq++) {
             record = (ngx_http_agentstream_record_t *) (block->data + offset);
 
+            whole = NULL;
+
             packet.data = (u_char *) (record + 1);
             packet.len = record->len;
-            origin.data = packet.data + packet.len;
+            origin.data = packet.data
+                          + ngx_http_agentstream_journal_inline(record);
             origin.len = record->origin;
 
+            if (record->pieces) {
+                whole = ngx_alloc(record->len, ngx_cycle->log);
+                if (whole == NULL) {
+                    return NGX_ERROR;
+                }
+
+                (void) ngx_http_agentstream_journal_copy(whole, record);
+                packet.data = whole;
+            }
+
             rc = handler(data, seq, &packet, record->part, &origin);
+
+            if (whole) {
+                ngx_free(whole);
+            }
 
             if (rc != NGX_OK) {
                 return rc;

@@ -38,7 +38,7 @@ ngx_int_t ngx_http_agentstream_journal_create_locked(
  * the zone is full.  It belongs to the owner until append() or the next
  * reserve().  The oldest packets are dropped when all would exceed limit.
  * What to do when there is no room, from the best to the worst: reserve_tail()
- * for the terminal packet, reserve_last(), skip().
+ * for the terminal packet, append_pieces(), reserve_last(), skip().
  */
 u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit);
@@ -54,6 +54,13 @@ u_char *ngx_http_agentstream_journal_reserve_tail(
 u_char *ngx_http_agentstream_journal_reserve_last(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size);
+
+/* a packet that was written elsewhere, from data to last, becomes the next one,
+   wherever its pages are; NGX_DECLINED: the zone is full */
+ngx_int_t ngx_http_agentstream_journal_append_pieces(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    u_char *data, u_char *last, ngx_uint_t part, ngx_str_t *origin,
+    size_t limit);
 
 /* the next packet is not kept, and none before it: who has not read up to here
    is lost, and others go on behind it */

@@ -34,6 +34,8 @@ typedef struct {
 static u_char *ngx_http_agentstream_turn_reserve(void *ctx, size_t size);
 static u_char *ngx_http_agentstream_turn_squeeze(
     ngx_http_agentstream_turn_t *turn, size_t size);
+static void ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn,
+    u_char *last, ngx_uint_t part);
 static uint64_t ngx_http_agentstream_turn_commit(void *ctx, u_char *last,
     ngx_uint_t part);
 static void ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
@@ -95,9 +97,9 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
 }
 
 
-/* the zone is full: what the turn has must do, and a packet that is too large
-   for that is written and thrown away, so that the translator goes on as if it
-   was sent */
+/* the zone is full, or has not as many pages in a row: the packet is written
+   elsewhere, and put into the journal in pieces; only a small one, and the last
+   one, get by with what the turn has */
 
 static u_char *
 ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
@@ -112,7 +114,7 @@ ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
                                                               turn->node, size)
                        : NULL;
 
-    if (p == NULL) {
+    if (p == NULL && (turn->terminal || size <= ngx_pagesize)) {
         p = ngx_http_agentstream_journal_reserve_last(zone, turn->node, size);
     }
 
@@ -120,18 +122,45 @@ ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
         return p;
     }
 
-    if (!turn->squeezed) {
+    turn->scratch = ngx_alloc(size, ngx_cycle->log);
+
+    return turn->scratch;
+}
+
+
+/* if there is no room for the pieces either, the translator goes on as if the
+   packet was sent, and readers are told that it was not */
+
+static void
+ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn, u_char *last,
+    ngx_uint_t part)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    rc = ngx_http_agentstream_journal_append_pieces(zone, turn->node,
+                        turn->scratch, last, part,
+                        ngx_http_agentstream_translate_origin(turn->translate),
+                        turn->conf->turn_size);
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_journal_skip(zone, turn->node);
+    }
+
+    if (rc != NGX_OK && !turn->squeezed) {
         turn->squeezed = 1;
 
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream turn: no room in the zone for a packet of "
                       "%uz bytes, session %V, turn %V",
-                      size, &turn->session, &turn->id);
+                      (size_t) (last - turn->scratch), &turn->session,
+                      &turn->id);
     }
 
-    turn->scratch = ngx_alloc(size, ngx_cycle->log);
-
-    return turn->scratch;
+    ngx_free(turn->scratch);
+    turn->scratch = NULL;
 }
 
 
@@ -144,16 +173,12 @@ ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
 
     node = turn->node;
 
-    if (turn->scratch) {
-        ngx_free(turn->scratch);
-        turn->scratch = NULL;
+    last = ngx_http_agentstream_sse_tail(last);
 
-        ngx_http_agentstream_journal_skip(ngx_http_agentstream_worker->zone,
-                                          node);
+    if (turn->scratch) {
+        ngx_http_agentstream_turn_patch(turn, last, part);
 
     } else {
-        last = ngx_http_agentstream_sse_tail(last);
-
         ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
                                             node, last, part,
                        ngx_http_agentstream_translate_origin(turn->translate));

@@ -415,6 +415,9 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     for (block = node->journal.first; block; block = next) {
         next = block->next;
 
+        ngx_http_agentstream_zone_free_pieces_locked(zone, &node->journal,
+                                                     block, NULL);
+
         if ((u_char *) block != node->tail) {
             ngx_slab_free_locked(zone->shpool, block);
         }

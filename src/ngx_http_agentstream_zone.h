@@ -34,8 +34,20 @@ typedef enum {
 } ngx_http_agentstream_turn_state_e;
 
 
+/* a page, or less, of a packet for which there were not enough in a row */
+
+typedef struct ngx_http_agentstream_piece_s  ngx_http_agentstream_piece_t;
+
+struct ngx_http_agentstream_piece_s {
+    ngx_http_agentstream_piece_t        *next;     /* of the packet */
+    ngx_http_agentstream_piece_t        *other;    /* of the block */
+    size_t                               len;
+    u_char                               data[1];
+};
+
+
 /*
- * A piece of a journal.  Written by the turn's owner alone, beyond "used"
+ * A part of a journal.  Written by the turn's owner alone, beyond "used"
  * without the lock, for nobody reads there; "used" and seq move under the
  * lock.
  */
@@ -47,6 +59,8 @@ struct ngx_http_agentstream_block_s {
     uint64_t                             seq;      /* first one in it */
     uint32_t                             size;     /* of data */
     uint32_t                             used;
+    ngx_http_agentstream_piece_t        *pieces;   /* of all its packets */
+    size_t                               extra;    /* size of these */
     u_char                               data[1];
 };
 
@@ -59,7 +73,8 @@ typedef struct {
     ngx_uint_t                           dropped;      /* blocks freed so far:
                                                           cursors into them are
                                                           stale */
-    size_t                               size;         /* of all blocks */
+    size_t                               size;         /* of all blocks, and
+                                                          their pieces */
 } ngx_http_agentstream_journal_t;
 
 
@@ -294,7 +309,8 @@ ngx_uint_t ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
     uint64_t *stats);
 
 /* memory for anything in the zone; others give way as needed, in the order of
-   zone_place_locked().  NULL: there is none */
+   zone_place_locked(), but for more than a page only finished turns do, and not
+   many: pages in a row may not come about.  NULL: there is none */
 void *ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
     size_t size);
 
@@ -389,6 +405,12 @@ ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
  */
 void ngx_http_agentstream_zone_place_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
+
+/* a packet in pieces goes, or all those of a block; from the newest one of the
+   block to "to", which stays, or NULL */
+void ngx_http_agentstream_zone_free_pieces_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *to);
 
 /* the oldest block of a journal goes; it is not the only one */
 void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,

@@ -18,7 +18,7 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
-static size_t ngx_http_agentstream_zone_yield_locked(
+static ngx_int_t ngx_http_agentstream_zone_yield_locked(
     ngx_http_agentstream_zone_t *zone);
 static void ngx_http_agentstream_zone_evict_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
@@ -31,13 +31,10 @@ ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
     size_t size)
 {
     void                         *p;
-    size_t                        n, left;
+    size_t                        n;
     ngx_http_agentstream_node_t  *node;
 
-    /* pages in a row may not come about whoever gives way: those who have
-       readers pay not much more than is needed */
-
-    left = (size > ngx_pagesize) ? 4 * size : NGX_MAX_SIZE_T_VALUE;
+    n = 0;
 
     for ( ;; ) {
         p = ngx_slab_alloc_locked(zone->shpool, size);
@@ -45,51 +42,49 @@ ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
             return p;
         }
 
+        if (size > ngx_pagesize && n >= 2 * size) {
+            return NULL;
+        }
+
         node = ngx_http_agentstream_zone_first_locked(&zone->sh->finished);
 
         if (node) {
+            n += node->journal.size;
             ngx_http_agentstream_zone_evict_locked(zone, node);
             continue;
         }
 
-        n = left ? ngx_http_agentstream_zone_yield_locked(zone) : 0;
-
-        if (n == 0) {
+        if (size > ngx_pagesize
+            || ngx_http_agentstream_zone_yield_locked(zone) != NGX_OK)
+        {
             return NULL;
         }
-
-        left -= ngx_min(n, left);
     }
 }
 
 
-/* what a turn that runs or is read has given, in bytes; 0: nothing is left */
+/* a turn that runs or is read gives way; NGX_DECLINED: there is none left */
 
-static size_t
+static ngx_int_t
 ngx_http_agentstream_zone_yield_locked(ngx_http_agentstream_zone_t *zone)
 {
-    size_t                        size;
     ngx_http_agentstream_node_t  *node;
 
     node = ngx_http_agentstream_zone_first_locked(&zone->sh->spare);
 
     if (node) {
-        size = node->journal.size;
         ngx_http_agentstream_zone_shift_locked(zone, node);
-
-        return size - node->journal.size;
+        return NGX_OK;
     }
 
     node = ngx_http_agentstream_zone_first_locked(&zone->sh->watched);
 
     if (node) {
-        size = node->journal.size + sizeof(ngx_http_agentstream_node_t);
         ngx_http_agentstream_zone_evict_locked(zone, node);
-
-        return size;
+        return NGX_OK;
     }
 
-    return 0;
+    return NGX_DECLINED;
 }
 
 
@@ -118,6 +113,8 @@ ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_count(zone, DROPPED,
                                     block->next->seq - block->seq);
 
+    ngx_http_agentstream_zone_free_pieces_locked(zone, journal, block, NULL);
+
     journal->first = block->next;
     journal->first_seq = block->next->seq;
     journal->size -= offsetof(ngx_http_agentstream_block_t, data)
@@ -127,6 +124,27 @@ ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
     ngx_slab_free_locked(zone->shpool, block);
 
     ngx_http_agentstream_zone_place_locked(zone, node);
+}
+
+
+void
+ngx_http_agentstream_zone_free_pieces_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *to)
+{
+    size_t                         size;
+    ngx_http_agentstream_piece_t  *piece;
+
+    while (block->pieces != to) {
+        piece = block->pieces;
+        block->pieces = piece->other;
+
+        size = offsetof(ngx_http_agentstream_piece_t, data) + piece->len;
+        block->extra -= size;
+        journal->size -= size;
+
+        ngx_slab_free_locked(zone->shpool, piece);
+    }
 }
 
 
