@@ -152,7 +152,7 @@ ngx_http_agentstream_turn_refuse(ngx_http_agentstream_turn_t *turn)
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    turn->node->refused = 1;
+    ngx_http_agentstream_zone_refuse_locked(zone, turn->node);
     ngx_http_agentstream_zone_unlock(zone);
 
     ngx_http_agentstream_turn_fail(turn, NGX_HTTP_CONFLICT,

@@ -21,6 +21,10 @@
 #define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
 
 
+static void ngx_http_agentstream_zone_unname_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
+
+
 ngx_int_t
 ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 {
@@ -403,6 +407,30 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
+/* its client_request_id may start another one */
+
+static void
+ngx_http_agentstream_zone_unname_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    if (node->request.str.len) {
+        ngx_rbtree_delete(&node->session->requests, &node->request.node);
+        ngx_slab_free_locked(zone->shpool, node->request.str.data);
+        ngx_str_null(&node->request.str);
+    }
+}
+
+
+void
+ngx_http_agentstream_zone_refuse_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    node->refused = 1;
+
+    ngx_http_agentstream_zone_unname_locked(zone, node);
+}
+
+
 void
 ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
@@ -425,10 +453,7 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
 
     session = node->session;
 
-    if (node->request.str.len) {
-        ngx_rbtree_delete(&session->requests, &node->request.node);
-        ngx_slab_free_locked(zone->shpool, node->request.str.data);
-    }
+    ngx_http_agentstream_zone_unname_locked(zone, node);
 
     ngx_queue_remove(&node->sibling);
     ngx_rbtree_delete(node->place, &node->order);

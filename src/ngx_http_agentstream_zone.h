@@ -420,6 +420,10 @@ void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
 void ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
+/* the turn's prompt was never sent: nobody finds it but who has its id */
+void ngx_http_agentstream_zone_refuse_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
+
 /* a finished turn, at once */
 void ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
