@@ -407,6 +407,8 @@ test_known(void)
     size = allocated();
 
     tap_ok(rc == NGX_ERROR && size < 100 * MB, "parts without end");
+    tap_ok(ngx_http_agentstream_translate_state(t.tr)->full,
+           "the owner knows that it is too large");
     tap_diag("%lu kB after %lu more", (unsigned long) size / 1024,
              (unsigned long) i);
 

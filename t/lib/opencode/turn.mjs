@@ -65,6 +65,14 @@ const FAULTS = {
             data: { message: 'SQLiteError: database or disk is full' } } }),
         ...idle(items[0].sid)],
 
+    /* deltas of parts that nobody ever announces; OpenCode has none stored */
+
+    strangers: (items, o) => amid(items, { bytes: Array.from(
+        { length: Number(o.strangers ?? 1000) }, (_, i) => `data: ${event(
+            'message.part.delta', items[0].sid, { field: 'text', delta: 'x',
+                messageID: firstAnswer(items), partID: `prt_x${i}` }).line
+        }\n\n`).join('') }),
+
     giant: (items, o) => amid(items, event('session.diff', items[0].sid,
         { diff: 'x'.repeat(Number(o.giant ?? 5e6)) })),
 };
