@@ -118,7 +118,10 @@ ngx_http_agentstream_call_destination(ngx_http_agentstream_call_t *call,
     p = ngx_cpymem(p, &call->server, sizeof(call->server));
     p = ngx_cpymem(p, call->prefix.data, call->prefix.len);
     *p++ = '\0';
-    ngx_memcpy(p, route->data, route->len);
+
+    if (route->len) {
+        ngx_memcpy(p, route->data, route->len);
+    }
 
     call->route.len = route->len;
     call->route.data = p;
