@@ -18,7 +18,7 @@
 
 /* messages that are asked for at a time; others come with their own events, or
    with all that is stored when the turn is about to end */
-#define NGX_HTTP_AGENTSTREAM_TURN_LOOKUPS  32
+#define NGX_HTTP_AGENTSTREAM_TURN_LOOKUPS  8
 
 
 /* a message that a delta came for before it was announced */

@@ -6,7 +6,7 @@
 # silent.
 #
 # Broken by: one bound for all servers; look-ups that are counted with the
-# others; a relay that keeps its place, or waits for one, after its client has
+# others, or that one turn may have without end; a relay that keeps its place, or waits for one, after its client has
 # left; a server that may take all that the worker has; places that are not
 # given back.
 
@@ -24,8 +24,6 @@ my ($port, $shared) = free_ports(2);
 my $hang = $silent->port();
 
 my $t = AgentStream->new(timeout => 120, http => "
-    upstream kept { server 127.0.0.1:%%port_opencode%%; keepalive 8; }
-
     server {
         listen 127.0.0.1:$port;
 
@@ -51,11 +49,9 @@ my $t = AgentStream->new(timeout => 120, http => "
         }
     }");
 
-my ($worker) = $t->workers();
 my $s = $t->session();
 
 check_turn($t->turn($s, 'text:3:16:0'), 'before all');
-my $files = files($worker);
 
 
 # ---- 300 new sessions of a server that hangs, and their clients leave
@@ -116,7 +112,32 @@ is($asked->(), 32, 'no more look-ups than they have places');
 
 $_->close() for @watch;
 $t->control('config', { rules => [] });
-ok(wait_for(sub { active() <= 65 }, 5), 'their places are given back');
+ok(wait_for(sub { status('requests_active') <= 65 }, 5), 'their places are given back');
+
+
+# ---- one turn that hears of many messages it does not know
+
+$t->control('config', { rules => [ { url => '/message/', hang => 1 } ] });
+
+my $turn = $t->session();
+my $c = $t->send_message($turn, 'text:60:16:50');
+hear($t, $c, 2);
+
+my $before = status('requests');
+$t->control('emit', { raw => join '', map { sprintf
+    'data: {"id":"evt_%d","type":"message.part.delta","properties":{'
+    . '"sessionID":"%s","messageID":"msg_%012dAAAAAAAAAAAAAA",'
+    . '"partID":"prt_%012dAAAAAAAAAAAAAA","field":"text","delta":"x"}}' . "\n\n",
+    $_, $turn, $_, $_ } 1 .. 500 });
+
+ok(wait_for(sub { status('requests') - $before >= 8 }, 5),
+   'unknown messages are looked up');
+check_turn($t->turn($t->session(), 'text:3:16:0'), 'meanwhile');
+cmp_ok(status('requests') - $before, '<=', 16, '... 8 at a time');
+
+$t->request('POST', "/sessions/$turn/interrupt");
+ok($t->wait([$c], timeout => 5), '... and the turn ends without them');
+$t->control('config', { rules => [] });
 
 
 # ---- several silent servers, and clients that wait for them
@@ -193,8 +214,9 @@ sub timed {
 }
 
 
-sub active {
+sub status {
+    my ($name) = @_;
     my $c = $t->request('GET', '/_agentstream');
 
-    return JSON::PP::decode_json($c->body())->{opencode}{requests_active};
+    return JSON::PP::decode_json($c->body())->{opencode}{$name};
 }
