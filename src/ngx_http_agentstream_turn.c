@@ -482,7 +482,7 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
         ngx_http_agentstream_turn_resolve(turn);
     }
 
-    if (turn->waiting && turn->poll_at
+    if (turn->phase == ngx_http_agentstream_turn_probing && turn->poll_at
         && (ngx_msec_int_t) (now - turn->poll_at) >= 0)
     {
         ngx_http_agentstream_turn_probe(turn);
@@ -578,7 +578,7 @@ ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
 
     if (turn->phase > ngx_http_agentstream_turn_resolving
         && turn->phase < ngx_http_agentstream_turn_running
-        && !turn->waiting)
+        && turn->phase != ngx_http_agentstream_turn_probing)
     {
         due[5] = 0;
     }

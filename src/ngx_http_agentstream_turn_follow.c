@@ -50,7 +50,9 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
 
     ngx_int_t  rc;
 
-    if (turn->waiting && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_IDLE) {
+    if (turn->phase == ngx_http_agentstream_turn_probing
+        && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_IDLE)
+    {
         ngx_http_agentstream_turn_probe(turn);
         return;
     }
@@ -224,7 +226,7 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
     turn->broken = 1;
 
     if (turn->phase == ngx_http_agentstream_turn_subscribing
-        && !turn->adopted && !turn->waiting)
+        && !turn->adopted)
     {
         ngx_http_agentstream_turn_unreachable(turn, status);
         return;

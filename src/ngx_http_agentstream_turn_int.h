@@ -34,6 +34,7 @@
 typedef enum {
     ngx_http_agentstream_turn_resolving = 0,
     ngx_http_agentstream_turn_subscribing,
+    ngx_http_agentstream_turn_probing,     /* is the session free? */
     ngx_http_agentstream_turn_prompting,
     ngx_http_agentstream_turn_running,
     ngx_http_agentstream_turn_aborting,    /* upstream, then it fails */

@@ -73,35 +73,33 @@ ngx_http_agentstream_turn_probe_done(void *data,
     turn->call = NULL;
 
     if (call->status != NGX_HTTP_OK) {
-
-        if (turn->waiting) {
-            ngx_http_agentstream_turn_wait(turn);
-
-        } else {
-            ngx_http_agentstream_turn_unreachable(turn, call->status);
-        }
-
+        ngx_http_agentstream_turn_again(turn, call->status);
         return;
     }
 
     rc = ngx_http_agentstream_opencode_busy(&call->body, &turn->session);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
+        return;
+    }
+
+    turn->tries = 0;
 
     if (rc == NGX_OK) {
         ngx_http_agentstream_turn_wait(turn);
         return;
     }
 
-    if (rc == NGX_ERROR) {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
-                                       "OpenCode's answer makes no sense",
-                                       NULL);
-        return;
-    }
-
     turn->unsure = 0;
     turn->waiting = 0;
+    turn->phase = ngx_http_agentstream_turn_subscribing;
 
-    ngx_http_agentstream_turn_prompt(turn);
+    /* the stream may have been lost meanwhile: then when it is open again */
+
+    if (!turn->broken) {
+        ngx_http_agentstream_turn_prompt(turn);
+    }
 }
 
 

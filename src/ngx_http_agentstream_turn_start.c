@@ -233,6 +233,7 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
     }
 
     if (turn->unsure) {
+        turn->phase = ngx_http_agentstream_turn_probing;
         ngx_http_agentstream_turn_probe(turn);
         return;
     }
