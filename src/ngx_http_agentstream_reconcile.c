@@ -206,7 +206,7 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
     if (rec->failed) {
         status = NGX_HTTP_INSUFFICIENT_STORAGE;
 
-    } else if (rec->next) {
+    } else if (rec->next && !call->nonsense) {
         /* a subagent's session may be gone by now */
         status = NGX_HTTP_OK;
     }
