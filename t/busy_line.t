@@ -5,8 +5,8 @@
 # client_request_id of a turn that begins gets that turn at once, also when
 # others are in front of it.
 #
-# Broken by: all of them woken for each turn (line_handler()); a walk through all
-# kept turns of the session for each client_request_id (zone_started_locked());
+# Broken by: all of them woken for each turn (line_handler()); a walk through
+# all kept turns of the session for each id (zone_started_locked());
 # only the first one looked at (line_named()).
 
 use FindBin;
@@ -37,7 +37,7 @@ is(scalar(grep { $_->finished() } @c[1, 2]), 0,
    'twice: before those in front of them');
 is(join_raw($_), join_raw($c[0]), 'twice: the same turn') for @c[3, 4];
 ok($t->wait(\@c, timeout => 20), 'twice: then the others');
-is(join(' ', sent($t, $s)), '0 1 2 3', 'twice: in order, sent once');
+is(join(' ', prompt_numbers($t, $s)), '0 1 2 3', 'twice: in order, sent once');
 
 # many, on one worker, each with an id
 
@@ -52,7 +52,7 @@ ok($t->wait([$first, @c], timeout => 90), 'many: all have their turn');
 $spent = cpu($workers[0]) - $spent;
 is(scalar(grep { check_turn($_, 'queued', quiet => 1) } @c), $n,
    'many: each a whole one');
-is(join(' ', sent($t, $s)), join(' ', 0 .. $n), 'many: in order');
+is(join(' ', prompt_numbers($t, $s)), join(' ', 0 .. $n), 'many: in order');
 note(sprintf 'many: %.2f ms of the worker for each of them',
      1000 * $spent / $n);
 cmp_ok($spent, '<', $ENV{AGENTSTREAM_ASAN} ? 10 : 1.5,

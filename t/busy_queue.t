@@ -35,7 +35,8 @@ $s = $t->session();
 ok($t->wait(\@c, timeout => 30), 'all had their turn');
 is(scalar(grep { check_turn($_, 'queued', quiet => 1) } @c), 10,
    'each a whole one');
-is(join(' ', sent($t, $s)), join(' ', 0 .. 9), 'in order, over two workers');
+is(join(' ', prompt_numbers($t, $s)), join(' ', 0 .. 9),
+   'in order, over two workers');
 
 my %ids = map { turn_id($_) => 1 } @c;
 is(scalar keys %ids, 10, 'each its own');
@@ -71,7 +72,7 @@ hear($t, $c[0], 1);
 $_->close() for @c[1, 4, 5, 7];
 sleep(0.2);
 ok($t->wait([@c[0, 2, 3, 6]], timeout => 20), 'the others had their turn');
-is(join(' ', sent($t, $s)), '0 2 3 6', 'who left was dropped');
+is(join(' ', prompt_numbers($t, $s)), '0 2 3 6', 'who left was dropped');
 is(scalar(grep { check_turn($_, 'stayed', quiet => 1) } @c[0, 2, 3, 6]), 4,
    'the others are whole');
 
@@ -85,7 +86,7 @@ $_->close() for @c[1 .. 3];
 $t->wait([$c[0]]);
 my $since = time();
 my $d = $t->turn($s, 'text:1:24:0 n=9');
-is(join(' ', sent($t, $s)), '0 9', 'nobody left in the queue');
+is(join(' ', prompt_numbers($t, $s)), '0 9', 'nobody left in the queue');
 cmp_ok(time() - $since, '<', 1.5, 'and nobody waited for');
 
 # a turn in front that fails does not stop the queue
@@ -108,7 +109,7 @@ hear($t, $first, 1);
                                            client_request_id => 'twice' })) }
      @workers, @workers;
 $t->wait([$first, @c]);
-is(join(' ', sent($t, $s)), '0 1', 'queued twice, sent once');
+is(join(' ', prompt_numbers($t, $s)), '0 1', 'queued twice, sent once');
 is(join_raw($_), join_raw($c[0]), 'all see it') for @c[1 .. 3];
 
 # large prompts wait, in a worker that is woken for each packet of the turn: a
@@ -147,7 +148,7 @@ ok($t->wait([$a, @c, $new], timeout => 30), 'reload: all come to an end');
 is(join(' ', map { ($_->status() // 'none') . ($_->ended() // '') }
              $a, @c, $new), join(' ', ('200clean') x 6),
    'reload: everybody in the queue has a turn');
-is(join(' ', sent($t, $s)), '0 1 2 3 4 5', 'reload: in order');
+is(join(' ', prompt_numbers($t, $s)), '0 1 2 3 4 5', 'reload: in order');
 ok(wait_for(sub { !grep { kill 0, $_ } @old }, 2),
    'reload: the old workers leave');
 
@@ -164,7 +165,7 @@ sleep(0.2);
 kill_worker($t, $workers[1]);
 ok($t->wait([$a, $b], timeout => 10), 'killed: the queue goes on');
 is($b->status(), 200, 'killed: who waited behind has its turn');
-is(join(' ', sent($t, $s)), '0 3', 'killed: the dead are not sent');
+is(join(' ', prompt_numbers($t, $s)), '0 3', 'killed: the dead are not sent');
 
 done_killed($t);
 

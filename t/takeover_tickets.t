@@ -44,6 +44,6 @@ ok(turn_state($t, $s)->{running}, 'while the turn in front still runs');
 
 ok($t->wait([$a, $b], timeout => 20), 'who is alive has its turn');
 check_turn($b, 'who is alive');
-is(join(' ', sent($t, $s)), '0 999', 'nobody else had one');
+is(join(' ', prompt_numbers($t, $s)), '0 999', 'nobody else had one');
 
 done_killed($t);

@@ -20,8 +20,8 @@ use AgentStream::Process qw(free_ports slurp wait_for);
 use Exporter 'import';
 
 our @EXPORT = qw(attach change_conf cpu cut_after done_killed events events_of
-                 files hear join_raw kill_worker nothing_left on_worker prompts
-                 restart_nginx rss send_to sent turn_state);
+                 files hear join_raw kill_worker nothing_left on_worker
+                 prompt_numbers prompts restart_nginx rss send_to turn_state);
 
 my $json = JSON::PP->new->utf8->canonical;
 
@@ -138,7 +138,7 @@ sub prompts {
 
 # the numbers n=… in these prompts, in order
 
-sub sent {
+sub prompt_numbers {
     my ($t, $session) = @_;
 
     return map { $_->{body} =~ /n=(\d+)/ } grep {
