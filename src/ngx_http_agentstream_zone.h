@@ -406,11 +406,10 @@ ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
 void ngx_http_agentstream_zone_place_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
-/* a packet in pieces goes, or all those of a block; from the newest one of the
-   block to "to", which stays, or NULL */
+/* the pieces of a block that came after this one go; NULL: all of them */
 void ngx_http_agentstream_zone_free_pieces_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
-    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *to);
+    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *after);
 
 /* the oldest block of a journal goes; it is not the only one */
 void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,

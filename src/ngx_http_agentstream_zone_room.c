@@ -130,12 +130,12 @@ ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
 void
 ngx_http_agentstream_zone_free_pieces_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_journal_t *journal,
-    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *to)
+    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *after)
 {
     size_t                         size;
     ngx_http_agentstream_piece_t  *piece;
 
-    while (block->pieces != to) {
+    while (block->pieces != after) {
         piece = block->pieces;
         block->pieces = piece->other;
 
