@@ -107,6 +107,7 @@ struct ngx_http_agentstream_call_s {
     ngx_http_request_t                 *source;    /* of the body */
     ngx_queue_t                         queue;     /* in its lane, while it
                                                       waits or is abandoned */
+    ngx_queue_t                         others;    /* among all abandoned */
     ngx_event_t                         timer;
     ngx_event_t                         posted;
     ngx_http_request_t                 *request;   /* the parked main request,

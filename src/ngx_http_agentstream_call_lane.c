@@ -7,8 +7,8 @@
 /*
  * Layer 2: places for calls.  A lane is one kind of calls to one destination.
  * It has a limit of its own, and shares what the worker can bear with the
- * others: no lane gets more places than are left for all.  So a server that is
- * silent never takes the last one, however many of them are silent.
+ * others: no lane gets more places than are left for all.  So one server that
+ * is silent takes half of them, a second one half of the rest, and so on.
  */
 
 
@@ -53,6 +53,7 @@ typedef struct ngx_http_agentstream_calls_s {
     ngx_rbtree_node_t                    sentinel;
     ngx_queue_t                          waiting;    /* lanes with calls that
                                                         wait */
+    ngx_queue_t                          abandoned;  /* of all lanes */
     ngx_uint_t                           nwaiting;
     ngx_uint_t                           active;
     ngx_uint_t                           max;
@@ -63,6 +64,8 @@ typedef struct ngx_http_agentstream_calls_s {
 static ngx_http_agentstream_call_place_t *ngx_http_agentstream_call_place(
     ngx_http_agentstream_call_t *call);
 static ngx_uint_t ngx_http_agentstream_call_room(
+    ngx_http_agentstream_call_lane_t *lane);
+static ngx_uint_t ngx_http_agentstream_call_make_room(
     ngx_http_agentstream_call_lane_t *lane);
 static void ngx_http_agentstream_call_next_handler(ngx_event_t *ev);
 
@@ -88,6 +91,7 @@ ngx_http_agentstream_call_init_worker(ngx_cycle_t *cycle)
     ngx_rbtree_init(&calls->places, &calls->sentinel,
                     ngx_str_rbtree_insert_value);
     ngx_queue_init(&calls->waiting);
+    ngx_queue_init(&calls->abandoned);
 
     calls->next.handler = ngx_http_agentstream_call_next_handler;
     calls->next.data = calls;
@@ -148,7 +152,7 @@ ngx_http_agentstream_call_enter(ngx_http_agentstream_call_t *call)
     call->waiting = 1;
     ngx_queue_insert_tail(&lane->waiting, &call->queue);
 
-    if (!ngx_queue_empty(&lane->abandoned)) {
+    if (!ngx_queue_empty(&calls->abandoned)) {
         ngx_post_event(&calls->next, &ngx_posted_events);
     }
 
@@ -246,6 +250,7 @@ ngx_http_agentstream_call_leave(ngx_http_agentstream_call_t *call)
 
         if (call->abandoned) {
             ngx_queue_remove(&call->queue);
+            ngx_queue_remove(&call->others);
         }
 
         if (calls->nwaiting) {
@@ -269,13 +274,50 @@ ngx_http_agentstream_call_let(ngx_http_agentstream_call_t *call)
         return;
     }
 
+    calls = ngx_http_agentstream_worker->calls;
+
     call->abandoned = 1;
     ngx_queue_insert_tail(&call->lane->abandoned, &call->queue);
+    ngx_queue_insert_tail(&calls->abandoned, &call->others);
 
-    if (!ngx_queue_empty(&call->lane->waiting)) {
-        calls = ngx_http_agentstream_worker->calls;
+    if (calls->nwaiting) {
         ngx_post_event(&calls->next, &ngx_posted_events);
     }
+}
+
+
+/* what nobody waits for goes first: in the lane itself, and where the worker
+   has no places left, in any of them */
+
+static ngx_uint_t
+ngx_http_agentstream_call_make_room(ngx_http_agentstream_call_lane_t *lane)
+{
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_call_t   *call;
+    ngx_http_agentstream_calls_t  *calls;
+
+    calls = ngx_http_agentstream_worker->calls;
+
+    while (!ngx_http_agentstream_call_room(lane)) {
+
+        if (!ngx_queue_empty(&lane->abandoned)) {
+            q = ngx_queue_head(&lane->abandoned);
+            call = ngx_queue_data(q, ngx_http_agentstream_call_t, queue);
+
+        } else if (lane->active < lane->limit
+                   && !ngx_queue_empty(&calls->abandoned))
+        {
+            q = ngx_queue_head(&calls->abandoned);
+            call = ngx_queue_data(q, ngx_http_agentstream_call_t, others);
+
+        } else {
+            return 0;
+        }
+
+        ngx_http_agentstream_call_expel(call);
+    }
+
+    return 1;
 }
 
 
@@ -300,16 +342,7 @@ ngx_http_agentstream_call_next_handler(ngx_event_t *ev)
         ngx_queue_remove(q);
         ngx_queue_insert_tail(&calls->waiting, q);
 
-        if (!ngx_http_agentstream_call_room(lane)
-            && !ngx_queue_empty(&lane->abandoned))
-        {
-            q = ngx_queue_head(&lane->abandoned);
-            call = ngx_queue_data(q, ngx_http_agentstream_call_t, queue);
-
-            ngx_http_agentstream_call_expel(call);
-        }
-
-        if (!ngx_http_agentstream_call_room(lane)) {
+        if (!ngx_http_agentstream_call_make_room(lane)) {
             blocked++;
             continue;
         }

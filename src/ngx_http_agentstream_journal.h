@@ -62,8 +62,8 @@ ngx_int_t ngx_http_agentstream_journal_append_pieces(
     u_char *data, u_char *last, ngx_uint_t part, ngx_str_t *origin,
     size_t limit);
 
-/* the next packet is not kept, and none before it: who has not read up to here
-   is lost, and others go on behind it */
+/* the next packet is not kept, and none before it: every reader that waits for
+   it is told of a gap; what is appended later is read as usual */
 void ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 

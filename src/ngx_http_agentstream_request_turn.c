@@ -28,6 +28,9 @@ typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_turn_args_t     args;
     ngx_http_agentstream_place_t         place;    /* in the queue */
+    ngx_str_t                            turn;     /* that it started */
+    u_char                               id[
+                                         NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
 } ngx_http_agentstream_sender_t;
 
 
@@ -41,6 +44,8 @@ static void ngx_http_agentstream_request_dequeue(
     ngx_http_agentstream_sender_t *sender);
 static void ngx_http_agentstream_request_queue_handler(void *data);
 static void ngx_http_agentstream_request_sender_cleanup(void *data);
+static void ngx_http_agentstream_request_counted(
+    ngx_http_agentstream_sender_t *sender, ngx_int_t n);
 static ngx_int_t ngx_http_agentstream_request_read(
     ngx_http_agentstream_request_t *req, ngx_str_t *key, ngx_str_t *turn,
     uint64_t number, uint64_t seq);
@@ -135,6 +140,14 @@ ngx_http_agentstream_request_start(ngx_http_agentstream_sender_t *sender)
     }
 
     /* a new one, or that of the same client_request_id: from its beginning */
+
+    sender->turn.len = id.len;
+    sender->turn.data = sender->id;
+    ngx_memcpy(sender->id, id.data, id.len);
+
+    if (rc == NGX_DECLINED) {
+        ngx_http_agentstream_request_counted(sender, 1);
+    }
 
     return ngx_http_agentstream_request_read(req, &sender->args.key, &id, 0,
                                              1);
@@ -288,6 +301,33 @@ ngx_http_agentstream_request_sender_cleanup(void *data)
     ngx_http_agentstream_sender_t *sender = data;
 
     ngx_http_agentstream_request_dequeue(sender);
+
+    if (sender->turn.len) {
+        ngx_http_agentstream_request_counted(sender, -1);
+    }
+}
+
+
+/* a turn that waits for the session goes with the last one that sent it */
+
+static void
+ngx_http_agentstream_request_counted(ngx_http_agentstream_sender_t *sender,
+    ngx_int_t n)
+{
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, &sender->turn);
+
+    if (node) {
+        node->senders += n;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
 }
 
 
@@ -406,8 +446,8 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
     args.number = number;
     args.retry = req->retry;
     args.follow = req->follow;
-    args.attach = (req->route->method == NGX_HTTP_POST
-                   && req->conf->busy == NGX_HTTP_AGENTSTREAM_BUSY_ATTACH);
+    args.attach = (req->route->method == NGX_HTTP_GET
+                   || req->conf->busy == NGX_HTTP_AGENTSTREAM_BUSY_ATTACH);
     args.lost = ngx_http_agentstream_request_lost;
     args.orphan = ngx_http_agentstream_request_orphan;
     args.data = req;

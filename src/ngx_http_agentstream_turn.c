@@ -353,6 +353,7 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
     if (turn && rc == NGX_OK) {
         turn->unsure = (node->session->unsure != 0);
 
+        node->senders = 1;
         node->seen_at = ngx_current_msec;
         node->packets = turn->conf->packets;
         node->tool_kinds = turn->conf->tool_kinds;

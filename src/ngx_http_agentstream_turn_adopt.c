@@ -333,6 +333,7 @@ done:
 
     ngx_http_agentstream_zone_lock(zone);
     node->walked = 0;
+    node->session->unsure = 1;
     ngx_http_agentstream_zone_finish_locked(zone, node);
     ngx_http_agentstream_zone_unlock(zone);
 }

@@ -60,12 +60,13 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
                                             &turn->session, NULL,
                                             turn->directory.len
                                             ? &turn->directory : NULL);
+    turn->loose = 1;
+
     if (call == NULL) {
         ngx_http_agentstream_turn_aborted(turn);
         return;
     }
 
-    call->kind = NGX_HTTP_AGENTSTREAM_CALL_BACKGROUND;
     call->done_handler = ngx_http_agentstream_turn_abort_done;
     call->data = turn;
 
@@ -83,6 +84,7 @@ ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_turn_t *turn = data;
 
     turn->call = NULL;
+    turn->loose = (call->status < 200 || call->status >= 300);
 
     ngx_http_agentstream_turn_aborted(turn);
 }
@@ -224,7 +226,10 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
                        sizeof(turn->node->stop_reason) - 1));
 
     ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
-    turn->node->session->unsure = (turn->unsure || state->passed);
+    if (turn->node->prompted) {
+        turn->node->session->unsure = (state->passed || turn->loose);
+    }
+
     ngx_http_agentstream_journal_pack_locked(zone, turn->node);
     ngx_http_agentstream_zone_finish_locked(zone, turn->node);
 

@@ -60,11 +60,15 @@ typedef struct {
                                                           for */
     unsigned                             missed:1;     /* more of them */
     unsigned                             adopted:1;    /* from a dead worker */
-    unsigned                             unsure:1;     /* OpenCode may be at
+    unsigned                             unsure:1;     /* whether OpenCode is
+                                                          at work on another
+                                                          prompt is not known */
+    unsigned                             waiting:1;    /* OpenCode was found at
                                                           work on another
                                                           prompt */
-    unsigned                             waiting:1;    /* ... and is: until it
-                                                          is done */
+    unsigned                             loose:1;      /* OpenCode may go on
+                                                          with it after its
+                                                          end */
     unsigned                             announce:1;   /* it began */
     unsigned                             settling:1;   /* idle was said */
     unsigned                             interrupting:1;

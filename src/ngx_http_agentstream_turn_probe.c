@@ -91,15 +91,17 @@ ngx_http_agentstream_turn_probe_done(void *data,
         return;
     }
 
+    if (turn->broken) {
+        /* no event of the turn may be missed: when the stream is back */
+        turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_PROBE;
+        ngx_http_agentstream_turn_schedule(turn);
+        return;
+    }
+
     turn->unsure = 0;
     turn->waiting = 0;
-    turn->phase = ngx_http_agentstream_turn_subscribing;
 
-    /* the stream may have been lost meanwhile: then when it is open again */
-
-    if (!turn->broken) {
-        ngx_http_agentstream_turn_prompt(turn);
-    }
+    ngx_http_agentstream_turn_prompt(turn);
 }
 
 
@@ -129,16 +131,16 @@ ngx_http_agentstream_turn_wait(ngx_http_agentstream_turn_t *turn)
 static ngx_uint_t
 ngx_http_agentstream_turn_left(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                    watched;
+    ngx_uint_t                    senders;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    watched = ngx_http_agentstream_zone_watched_locked(zone, turn->node);
+    senders = turn->node->senders;
     ngx_http_agentstream_zone_unlock(zone);
 
-    return !watched;
+    return senders == 0;
 }
 
 

@@ -128,6 +128,8 @@ typedef struct {
                                       NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
 
     u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    uint32_t                             senders;  /* whose prompt it is, and
+                                                      that have not left */
     uint32_t                             refused;  /* its prompt was not sent,
                                                       for another one is being
                                                       answered: nobody finds it
