@@ -195,6 +195,7 @@ ngx_http_agentstream_zone_open_session_locked(
     session->sn.node.key = ngx_murmur_hash2(key->data, key->len);
     session->running = NULL;
     session->unsure = 1;
+    session->nrefused = 0;
     ngx_queue_init(&session->turns);
     ngx_queue_init(&session->tickets);
     ngx_rbtree_init(&session->requests, &session->sentinel,
@@ -229,10 +230,6 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
          q = ngx_queue_prev(q))
     {
         node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
-
-        if (node->refused) {
-            continue;
-        }
 
         if (number == NGX_HTTP_AGENTSTREAM_NEWEST) {
             return node;
@@ -426,7 +423,9 @@ ngx_http_agentstream_zone_refuse_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {
     node->refused = 1;
+    node->session->nrefused++;
 
+    ngx_queue_remove(&node->sibling);
     ngx_http_agentstream_zone_unname_locked(zone, node);
 }
 
@@ -455,7 +454,13 @@ ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
 
     ngx_http_agentstream_zone_unname_locked(zone, node);
 
-    ngx_queue_remove(&node->sibling);
+    if (node->refused) {
+        session->nrefused--;
+
+    } else {
+        ngx_queue_remove(&node->sibling);
+    }
+
     ngx_rbtree_delete(node->place, &node->order);
     ngx_rbtree_delete(&zone->sh->turns, &node->sn.node);
     ngx_slab_free_locked(zone->shpool, node);
@@ -470,6 +475,7 @@ ngx_http_agentstream_zone_release_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_session_t *session)
 {
     if (ngx_queue_empty(&session->turns)
+        && session->nrefused == 0
         && ngx_queue_empty(&session->tickets))
     {
         ngx_rbtree_delete(&zone->sh->sessions, &session->sn.node);

@@ -164,6 +164,8 @@ struct ngx_http_agentstream_session_s {
     ngx_queue_t                          turns;
     ngx_queue_t                          tickets;  /* of senders that wait */
     ngx_http_agentstream_node_t         *running;
+    ngx_uint_t                           nrefused; /* turns that are not among
+                                                      these */
     ngx_uint_t                           unsure;   /* OpenCode may be at work
                                                       on a prompt that was not
                                                       sent from here */
