@@ -164,7 +164,7 @@ $t->finish();
 
 
 # ---- the same where connections are few: 96 calls for all, of which a silent
-# ---- server has half, two of them a third each, three a quarter
+# ---- server has half, a second one half of the rest
 
 @other = map { AgentStream::Silent->new() } 1 .. 3;
 
@@ -202,6 +202,28 @@ $_->close() for @wait, @other;
 
 unlike($t->log_text(), qr/worker_connections are not enough/,
        'there are connections left');
+
+# ---- many silent servers whose clients have left: their calls make way
+
+@other = map { AgentStream::Silent->new() } 1 .. 8;
+
+for my $n (0 .. 7) {
+    my $p = $other[$n]->port();
+    my @left = map { $t->open('POST', "/sessions?server=$p", body => {}) }
+               1 .. (60, 40, (20) x 6)[$n];
+
+    wait_for(sub { $other[$n]->open_count() >= 48 }, 0.3);
+    $_->close() for @left;
+
+    ($code, $time) = timed(sub {
+        $t->request('GET', "/sessions/$s?server=$t->{port_opencode}",
+                    timeout => 40)
+    });
+    cmp_ok($time, '<', scaled(2), 'nobody waits for the calls to '
+                                  . ($n + 1) . " silent servers: $time s");
+}
+
+$_->close() for @other;
 
 $t->done();
 
