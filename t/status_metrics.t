@@ -161,7 +161,7 @@ grown('evicted', 'turns.started' => 64, 'turns.completed' => 64,
 
 $s = $t->session();
 $c = on_worker($t, $workers[0], 'POST', "/small/$s/send-message",
-               body => { content => 'text:300:500:20' });
+               body => { content => 'text:300:250:20' });
 hear($t, $c, 3);
 $d = on_worker($t, $workers[1], events_of($s));
 hear($t, $d, 120);
