@@ -24,10 +24,11 @@
 
 
 /*
- * Layer 3, private to the turn: how it starts (turn_start), what happens while
- * it runs (turn_follow), where its packets go (turn_sink), what waits for an
- * answer (turn_ask), how it is interrupted (turn_interrupt) and how it ends
- * (turn_end), and its life and clocks (turn).
+ * Layer 3, private to the turn: how it starts (turn_start), whether OpenCode is
+ * busy with another prompt (turn_probe), what happens while it runs
+ * (turn_follow), where its packets go (turn_sink), what waits for an answer
+ * (turn_ask), how it is interrupted (turn_interrupt), how it ends (turn_end),
+ * how another worker takes it over (turn_adopt), its life and clocks (turn).
  */
 
 
