@@ -1,14 +1,13 @@
 #!/usr/bin/perl
 
-# Places for calls: one server that is silent must not make others wait, nor
-# look-ups those whom a client waits for, nor calls that nobody waits for
-# anybody.  And a worker's connections are shared, however many servers are
-# silent.
+# Places for calls.  A server that is silent does not make the clients of other
+# servers wait.  Look-ups do not keep clients waiting, and a call that nobody
+# waits for any more makes way.  The servers share a worker's connections.
 #
 # Broken by: one bound for all servers; look-ups that are counted with the
-# others, or that one turn may have without end; a relay that keeps its place, or waits for one, after its client has
-# left; a server that may take all that the worker has; places that are not
-# given back.
+# others, or that one turn may have without end; a relay that keeps its place,
+# or waits for one, after its client has left; a server that may take all that
+# the worker has; places that are not given back.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
