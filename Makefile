@@ -48,12 +48,10 @@ LD_OPT ?= -Wl,-z,relro -Wl,-z,now -Wl,-Bsymbolic -fPIC
 SANITIZE := -fsanitize=address,undefined -fno-omit-frame-pointer \
 	-fno-sanitize-recover=undefined
 
-HEADERS := $(wildcard src/*.h)
+HEADERS := $(wildcard src/*.h src/*/*.h)
 
 # The parts that know nothing of nginx's I/O: tested as ordinary programs.
-PURE := $(sort $(wildcard $(foreach part,json sse text opencode acp fields \
-	prompt body translate,src/ngx_http_agentstream_$(part).c \
-	src/ngx_http_agentstream_$(part)_*.c)))
+PURE := $(sort $(wildcard src/pure/*.c))
 
 # For the tests, and for util/nginx, which builds.
 export AGENTSTREAM_BUILD = $(abspath $(BUILD))
@@ -206,7 +204,7 @@ check: ## check style, layers and that directives are documented
 # of nginx's core, whose undefined behaviour is not ours to mend.
 # program(directory, compiler, options, options for the core) makes the rules.
 
-INCLUDES := -I src -I t/unit $(foreach dir,objs src/core src/event \
+INCLUDES := -I src/pure -I t/unit $(foreach dir,objs src/core src/event \
 	src/event/modules src/event/quic src/os/unix src/http \
 	src/http/modules src/http/v2,-isystem $(BUILD)/nginx/$(dir))
 
@@ -221,11 +219,11 @@ define program
 $(BUILD)/$(1)/libngxcore.a: $(BUILD)/nginx/.configured t/unit/stubs.c
 	@util/nginx core $$(@D) '$(2)' '$(4) -w'
 
-$(BUILD)/$(1)/pure/%.o: src/%.c $(HEADERS) $(BUILD)/nginx/.configured
+$(BUILD)/$(1)/pure/%.o: src/pure/%.c $(HEADERS) $(BUILD)/nginx/.configured
 	@mkdir -p $$(@D)
 	@$(2) $(3) $(WARN) $(INCLUDES) -c -o $$@ $$<
 
-$(BUILD)/$(1)/libpure.a: $(patsubst src/%.c,$(BUILD)/$(1)/pure/%.o,$(PURE))
+$(BUILD)/$(1)/libpure.a: $(patsubst src/%.c,$(BUILD)/$(1)/%.o,$(PURE))
 	@rm -f $$@ && ar crs $$@ $$^
 endef
 

@@ -5,7 +5,7 @@
 
 
 /*
- * Layer 5: directives, configuration, start and end of worker processes.  No
+ * Directives, configuration, start and end of worker processes.  No
  * logic: what happens to a request begins in ngx_http_agentstream_request.c.
  */
 

@@ -14,8 +14,7 @@
 
 
 /*
- * Layer 0.  What the configuration says, and the one pointer to what a worker
- * process holds.  Configuration is never written after it was merged.
+ * What the configuration says.  It is never written after it was merged.
  */
 
 
@@ -81,21 +80,7 @@ typedef struct {
 } ngx_http_agentstream_loc_conf_t;
 
 
-/* parts of a worker; each is created by its own part and lives until exit */
-
-typedef struct {
-    struct ngx_http_agentstream_zone_s    *zone;
-    struct ngx_http_agentstream_calls_s   *calls;
-    struct ngx_http_agentstream_hubs_s    *hubs;
-    struct ngx_http_agentstream_notify_s  *notify;
-    struct ngx_http_agentstream_turns_s   *turns;
-    struct ngx_http_agentstream_lines_s   *lines;
-    struct ngx_http_agentstream_output_mem_s  *spare;  /* or NULL */
-} ngx_http_agentstream_worker_t;
-
-
 extern ngx_module_t                    ngx_http_agentstream_module;
-extern ngx_http_agentstream_worker_t  *ngx_http_agentstream_worker;
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_CONF_H_INCLUDED_ */

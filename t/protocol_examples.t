@@ -77,7 +77,7 @@ is(join(' ', grep { !$known{$_} } sort keys %sent, keys %example), '',
 my $events = join "\n", section("From OpenCode's events to packets")
                         =~ /^\| *(.*?) *\|/mg;
 
-for my $event (slurp("$FindBin::Bin/../src/ngx_http_agentstream_opencode.c")
+for my $event (slurp("$FindBin::Bin/../src/pure/ngx_http_agentstream_opencode.c")
                =~ /_match\("([\w.]+)"\)/g)
 {
     like($events, qr/`\Q$event\E`/, "$event: a row");

@@ -24,7 +24,7 @@
 #define ngx_http_agentstream_json_hash         portable_hash
 #define ngx_http_agentstream_json_hash_prefix  portable_hash_prefix
 
-#include "../../src/ngx_http_agentstream_json_string.c"
+#include "../../src/pure/ngx_http_agentstream_json_string.c"
 
 #undef ngx_http_agentstream_json_scan_string
 #undef ngx_http_agentstream_json_escape

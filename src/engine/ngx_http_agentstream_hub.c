@@ -1,0 +1,759 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The hub.  One long call to OpenCode's event stream; its bytes are
+ * cut into events, an event is routed by the session named in its raw bytes,
+ * and parsed only when that session has a subscriber.  A hub without
+ * subscribers stays open for a while, for the next turn is often near.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_hub.h"
+#include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_text.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+#define NGX_HTTP_AGENTSTREAM_HUB_LINGER     10000
+#define NGX_HTTP_AGENTSTREAM_HUB_SILENCE    25000
+#define NGX_HTTP_AGENTSTREAM_HUB_DELAY_MIN  200
+#define NGX_HTTP_AGENTSTREAM_HUB_DELAY_MAX  10000
+
+#define NGX_HTTP_AGENTSTREAM_HUB_BUCKETS    1024
+
+
+typedef struct ngx_http_agentstream_hubs_s {
+    ngx_queue_t                          hubs;
+} ngx_http_agentstream_hubs_t;
+
+
+struct ngx_http_agentstream_hub_s {
+    ngx_queue_t                          queue;    /* in hubs */
+    ngx_pool_t                          *pool;
+
+    /* of the location that came first; others have the same prefix */
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            route;
+    ngx_str_t                            directory;
+
+    ngx_http_agentstream_call_t         *call;
+    ngx_http_agentstream_sse_t           sse;
+    ngx_http_agentstream_json_t          json;
+
+    ngx_queue_t                          subs;
+
+    /* by session id; as many buckets as routes, or more, on the heap */
+    ngx_http_agentstream_route_t       **routes;
+    ngx_uint_t                           nbuckets;
+    ngx_uint_t                           nroutes;
+
+    ngx_event_t                          retry;
+    ngx_event_t                          silence;
+    ngx_event_t                          linger;
+    ngx_event_t                          announce;
+    ngx_msec_t                           heard;    /* time of the last byte */
+    ngx_uint_t                           failures; /* in a row */
+    unsigned                             open:1;
+};
+
+
+#define ngx_http_agentstream_hub_bucket(hub, hash)                            \
+    &(hub)->routes[(hash) & ((hub)->nbuckets - 1)]
+
+
+static ngx_http_agentstream_hub_t *ngx_http_agentstream_hub_find(
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *directory);
+static ngx_http_agentstream_hub_t *ngx_http_agentstream_hub_create(
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *directory);
+static void ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub);
+static void ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub);
+static void ngx_http_agentstream_hub_connect(ngx_http_agentstream_hub_t *hub);
+static void ngx_http_agentstream_hub_opened(ngx_http_agentstream_hub_t *hub,
+    ngx_uint_t open);
+static ngx_int_t ngx_http_agentstream_hub_body(void *data, u_char *pos,
+    size_t len);
+static ngx_int_t ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data);
+static void ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
+    const char *why);
+static ngx_http_agentstream_route_t *ngx_http_agentstream_hub_lookup(
+    ngx_http_agentstream_hub_t *hub, ngx_str_t *session);
+static void ngx_http_agentstream_hub_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_hub_broken(ngx_http_agentstream_hub_t *hub,
+    ngx_uint_t status);
+static void ngx_http_agentstream_hub_announce_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_hub_retry_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_hub_silence_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_hub_linger_handler(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_http_agentstream_hub_init_worker(ngx_cycle_t *cycle)
+{
+    ngx_http_agentstream_hubs_t  *hubs;
+
+    hubs = ngx_pcalloc(cycle->pool, sizeof(ngx_http_agentstream_hubs_t));
+    if (hubs == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_queue_init(&hubs->hubs);
+
+    ngx_http_agentstream_worker->hubs = hubs;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_hub_exit(void)
+{
+    ngx_queue_t                  *q, *next;
+    ngx_http_agentstream_hub_t   *hub;
+    ngx_http_agentstream_hubs_t  *hubs;
+
+    hubs = ngx_http_agentstream_worker->hubs;
+
+    for (q = ngx_queue_head(&hubs->hubs);
+         q != ngx_queue_sentinel(&hubs->hubs);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        hub = ngx_queue_data(q, ngx_http_agentstream_hub_t, queue);
+
+        if (ngx_queue_empty(&hub->subs)) {
+            ngx_http_agentstream_hub_destroy(hub);
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_hub_open(ngx_http_agentstream_sub_t *sub,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *directory)
+{
+    ngx_http_agentstream_hub_t  *hub;
+
+    hub = ngx_http_agentstream_hub_find(conf, route, directory);
+
+    if (hub == NULL) {
+        hub = ngx_http_agentstream_hub_create(conf, route, directory);
+
+        if (hub == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (hub->linger.timer_set) {
+        ngx_del_timer(&hub->linger);
+    }
+
+    hub->sse.limit = ngx_max(hub->sse.limit, conf->event_size);
+
+    ngx_queue_insert_tail(&hub->subs, &sub->queue);
+    sub->hub = hub;
+    sub->announced = 0;
+
+    if (hub->open) {
+        ngx_post_event(&hub->announce, &ngx_posted_events);
+
+    } else if (hub->call == NULL && !hub->retry.timer_set) {
+        ngx_http_agentstream_hub_connect(hub);
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_hub_close(ngx_http_agentstream_sub_t *sub)
+{
+    ngx_http_agentstream_hub_t  *hub;
+
+    hub = sub->hub;
+
+    if (hub == NULL) {
+        return;
+    }
+
+    ngx_queue_remove(&sub->queue);
+    sub->hub = NULL;
+
+    if (!ngx_queue_empty(&hub->subs)) {
+        return;
+    }
+
+    /* not from within its own filter: the timer fires in the next cycle */
+
+    ngx_add_timer(&hub->linger,
+                  ngx_exiting ? 0 : NGX_HTTP_AGENTSTREAM_HUB_LINGER);
+}
+
+
+void
+ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
+    ngx_http_agentstream_route_t *route, ngx_str_t *session)
+{
+    ngx_http_agentstream_hub_t     *hub;
+    ngx_http_agentstream_route_t  **bucket;
+
+    hub = sub->hub;
+
+    if (++hub->nroutes > hub->nbuckets) {
+        ngx_http_agentstream_hub_grow(hub);
+    }
+
+    route->sub = sub;
+    route->session = *session;
+    route->hash = ngx_murmur_hash2(session->data, session->len);
+
+    bucket = ngx_http_agentstream_hub_bucket(hub, route->hash);
+
+    route->next = *bucket;
+    *bucket = route;
+}
+
+
+/* one turn alone may have thousands of subagents */
+
+static void
+ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub)
+{
+    ngx_uint_t                      i, n;
+    ngx_http_agentstream_route_t   *route, *next;
+    ngx_http_agentstream_route_t  **routes, **old, **bucket;
+
+    n = hub->nbuckets;
+
+    routes = ngx_calloc(2 * n * sizeof(ngx_http_agentstream_route_t *),
+                        ngx_cycle->log);
+    if (routes == NULL) {
+        /* it works without, only slower */
+        return;
+    }
+
+    old = hub->routes;
+
+    hub->routes = routes;
+    hub->nbuckets = 2 * n;
+
+    for (i = 0; i < n; i++) {
+        for (route = old[i]; route; route = next) {
+            next = route->next;
+
+            bucket = ngx_http_agentstream_hub_bucket(hub, route->hash);
+            route->next = *bucket;
+            *bucket = route;
+        }
+    }
+
+    ngx_free(old);
+}
+
+
+void
+ngx_http_agentstream_hub_unroute(ngx_http_agentstream_route_t *route)
+{
+    ngx_http_agentstream_route_t  **p;
+
+    if (route->sub == NULL) {
+        return;
+    }
+
+    p = ngx_http_agentstream_hub_bucket(route->sub->hub, route->hash);
+
+    while (*p != route) {
+        p = &(*p)->next;
+    }
+
+    *p = route->next;
+    route->sub->hub->nroutes--;
+    route->sub = NULL;
+}
+
+
+static ngx_http_agentstream_hub_t *
+ngx_http_agentstream_hub_find(ngx_http_agentstream_loc_conf_t *conf,
+    ngx_str_t *route, ngx_str_t *directory)
+{
+    ngx_queue_t                  *q;
+    ngx_http_agentstream_hub_t   *hub;
+    ngx_http_agentstream_hubs_t  *hubs;
+
+    hubs = ngx_http_agentstream_worker->hubs;
+
+    for (q = ngx_queue_head(&hubs->hubs);
+         q != ngx_queue_sentinel(&hubs->hubs);
+         q = ngx_queue_next(q))
+    {
+        hub = ngx_queue_data(q, ngx_http_agentstream_hub_t, queue);
+
+        if (hub->conf->server == conf->server
+            && hub->conf->prefix.len == conf->prefix.len
+            && hub->route.len == route->len
+            && hub->directory.len == directory->len
+            && ngx_memcmp(hub->conf->prefix.data, conf->prefix.data,
+                          conf->prefix.len) == 0
+            && ngx_memcmp(hub->route.data, route->data, route->len) == 0
+            && ngx_memcmp(hub->directory.data, directory->data,
+                          directory->len) == 0)
+        {
+            return hub;
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_http_agentstream_hub_t *
+ngx_http_agentstream_hub_create(ngx_http_agentstream_loc_conf_t *conf,
+    ngx_str_t *route, ngx_str_t *directory)
+{
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_hub_t   *hub;
+    ngx_http_agentstream_hubs_t  *hubs;
+
+    hubs = ngx_http_agentstream_worker->hubs;
+
+    pool = ngx_create_pool(1024, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    hub = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_hub_t));
+    if (hub == NULL) {
+        goto failed;
+    }
+
+    hub->pool = pool;
+    hub->conf = conf;
+    hub->route.len = route->len;
+    hub->route.data = ngx_pstrdup(pool, route);
+    hub->directory.len = directory->len;
+    hub->directory.data = ngx_pstrdup(pool, directory);
+
+    if (hub->route.data == NULL || hub->directory.data == NULL) {
+        goto failed;
+    }
+
+    hub->nbuckets = NGX_HTTP_AGENTSTREAM_HUB_BUCKETS;
+    hub->routes = ngx_calloc(hub->nbuckets
+                             * sizeof(ngx_http_agentstream_route_t *),
+                             ngx_cycle->log);
+    if (hub->routes == NULL) {
+        goto failed;
+    }
+
+    ngx_queue_init(&hub->subs);
+
+    hub->sse.limit = conf->event_size;
+    hub->sse.handler = ngx_http_agentstream_hub_event;
+    hub->sse.ctx = hub;
+
+    hub->retry.handler = ngx_http_agentstream_hub_retry_handler;
+    hub->retry.data = hub;
+    hub->retry.log = ngx_cycle->log;
+    hub->retry.cancelable = 1;
+
+    hub->silence.handler = ngx_http_agentstream_hub_silence_handler;
+    hub->silence.data = hub;
+    hub->silence.log = ngx_cycle->log;
+    hub->silence.cancelable = 1;
+
+    hub->linger.handler = ngx_http_agentstream_hub_linger_handler;
+    hub->linger.data = hub;
+    hub->linger.log = ngx_cycle->log;
+
+    hub->announce.handler = ngx_http_agentstream_hub_announce_handler;
+    hub->announce.data = hub;
+    hub->announce.log = ngx_cycle->log;
+
+    ngx_queue_insert_tail(&hubs->hubs, &hub->queue);
+
+    return hub;
+
+failed:
+
+    ngx_destroy_pool(pool);
+
+    return NULL;
+}
+
+
+static void
+ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub)
+{
+    ngx_http_agentstream_hub_opened(hub, 0);
+
+    if (hub->call) {
+        ngx_http_agentstream_call_close(hub->call);
+    }
+
+    if (hub->retry.timer_set) {
+        ngx_del_timer(&hub->retry);
+    }
+
+    if (hub->silence.timer_set) {
+        ngx_del_timer(&hub->silence);
+    }
+
+    if (hub->linger.timer_set) {
+        ngx_del_timer(&hub->linger);
+    }
+
+    if (hub->announce.posted) {
+        ngx_delete_posted_event(&hub->announce);
+    }
+
+    ngx_http_agentstream_sse_reset(&hub->sse);
+    ngx_http_agentstream_json_destroy(&hub->json);
+
+    ngx_free(hub->routes);
+
+    ngx_queue_remove(&hub->queue);
+    ngx_destroy_pool(hub->pool);
+}
+
+
+static void
+ngx_http_agentstream_hub_connect(ngx_http_agentstream_hub_t *hub)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    ngx_http_agentstream_sse_reset(&hub->sse);
+
+    call = ngx_http_agentstream_call_create(hub->conf, &hub->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_EVENTS,
+                                            NULL, NULL, &hub->directory);
+    if (call == NULL) {
+        ngx_add_timer(&hub->retry, NGX_HTTP_AGENTSTREAM_HUB_DELAY_MIN);
+        return;
+    }
+
+    call->timeout = 0;
+    call->subscription = 1;
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_STREAM;
+    call->body_handler = ngx_http_agentstream_hub_body;
+    call->done_handler = ngx_http_agentstream_hub_done;
+    call->data = hub;
+
+    hub->call = call;
+    hub->heard = ngx_current_msec;
+    ngx_add_timer(&hub->silence, NGX_HTTP_AGENTSTREAM_HUB_SILENCE);
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_hub_opened(ngx_http_agentstream_hub_t *hub,
+    ngx_uint_t open)
+{
+    ngx_http_agentstream_count(SUBSCRIPTIONS, (ngx_int_t) open - hub->open);
+
+    hub->open = open;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_hub_body(void *data, u_char *pos, size_t len)
+{
+    ngx_http_agentstream_hub_t *hub = data;
+
+    hub->heard = ngx_current_msec;
+
+    return ngx_http_agentstream_sse_feed(&hub->sse, pos, len);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
+{
+    ngx_http_agentstream_hub_t *hub = ctx;
+
+    ngx_int_t                      rc;
+    ngx_http_agentstream_event_t   ev;
+    ngx_http_agentstream_route_t  *route;
+
+    ngx_http_agentstream_count(EVENTS, 1);
+
+    if (data == NULL) {
+        goto skipped;
+    }
+
+    rc = ngx_http_agentstream_opencode_peek(data, &ev);
+
+    if (rc == NGX_DECLINED) {
+        rc = ngx_http_agentstream_opencode_parse(data, &hub->json, &ev);
+
+        if (rc != NGX_OK) {
+            goto skipped;
+        }
+    }
+
+    if (ev.type == NGX_HTTP_AGENTSTREAM_EVENT_CONNECTED && !hub->open) {
+        ngx_http_agentstream_hub_opened(hub, 1);
+        hub->failures = 0;
+        ngx_post_event(&hub->announce, &ngx_posted_events);
+        return NGX_OK;
+    }
+
+    if (ev.session.len == 0) {
+        return NGX_OK;
+    }
+
+    route = ngx_http_agentstream_hub_lookup(hub, &ev.session);
+
+    if (route == NULL && ev.parent.len) {
+        route = ngx_http_agentstream_hub_lookup(hub, &ev.parent);
+    }
+
+    if (route == NULL) {
+        return NGX_OK;
+    }
+
+    if (ev.json == NULL) {
+        rc = ngx_http_agentstream_opencode_read(data, &hub->json, &ev);
+
+        if (rc != NGX_OK) {
+            goto skipped;
+        }
+    }
+
+    route->sub->event(route->sub->data, &ev);
+
+    return NGX_OK;
+
+skipped:
+
+    ngx_http_agentstream_hub_skip(hub, data ? "malformed" : "too large");
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
+    const char *why)
+{
+    u_char                       buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                    text;
+    ngx_queue_t                 *q, *next;
+    ngx_http_agentstream_sub_t  *sub;
+
+    ngx_http_agentstream_count(SKIPPED, 1);
+
+    text = ngx_http_agentstream_text_escape(buf, &hub->directory);
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "agentstream hub: %s event skipped, directory \"%V\"",
+                  why, &text);
+
+    /* whose it was is not known: all of them ask OpenCode */
+
+    for (q = ngx_queue_head(&hub->subs);
+         q != ngx_queue_sentinel(&hub->subs);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
+        sub->skipped(sub->data);
+    }
+}
+
+
+static ngx_http_agentstream_route_t *
+ngx_http_agentstream_hub_lookup(ngx_http_agentstream_hub_t *hub,
+    ngx_str_t *session)
+{
+    uint32_t                       hash;
+    ngx_http_agentstream_route_t  *route;
+
+    hash = ngx_murmur_hash2(session->data, session->len);
+
+    for (route = *ngx_http_agentstream_hub_bucket(hub, hash);
+         route;
+         route = route->next)
+    {
+        if (route->hash == hash
+            && route->session.len == session->len
+            && ngx_memcmp(route->session.data, session->data, session->len)
+               == 0)
+        {
+            return route;
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_agentstream_hub_done(void *data, ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_hub_t *hub = data;
+
+    ngx_uint_t  status;
+
+    status = call->status;
+
+    if (status == NGX_HTTP_OK) {
+        /* it was open, or said something else than an event stream */
+        status = NGX_HTTP_BAD_GATEWAY;
+    }
+
+    hub->call = NULL;
+
+    ngx_http_agentstream_hub_broken(hub, status);
+}
+
+
+static void
+ngx_http_agentstream_hub_broken(ngx_http_agentstream_hub_t *hub,
+    ngx_uint_t status)
+{
+    u_char                       buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                    text;
+    ngx_msec_t                   delay;
+    ngx_queue_t                 *q, *next;
+    ngx_http_agentstream_sub_t  *sub;
+
+    ngx_http_agentstream_hub_opened(hub, 0);
+
+    if (hub->announce.posted) {
+        ngx_delete_posted_event(&hub->announce);
+    }
+
+    if (hub->silence.timer_set) {
+        ngx_del_timer(&hub->silence);
+    }
+
+    if (ngx_queue_empty(&hub->subs)) {
+        ngx_http_agentstream_hub_destroy(hub);
+        return;
+    }
+
+    text = ngx_http_agentstream_text_escape(buf, &hub->directory);
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "agentstream hub: event stream failed with status %ui, "
+                  "directory \"%V\"", status, &text);
+
+    delay = ngx_min(NGX_HTTP_AGENTSTREAM_HUB_DELAY_MIN
+                    << ngx_min(hub->failures, 8),
+                    NGX_HTTP_AGENTSTREAM_HUB_DELAY_MAX);
+    delay = delay / 2 + ngx_random() % (delay / 2 + 1);
+
+    hub->failures++;
+    ngx_http_agentstream_count(BROKEN, 1);
+
+    ngx_add_timer(&hub->retry, delay);
+
+    for (q = ngx_queue_head(&hub->subs);
+         q != ngx_queue_sentinel(&hub->subs);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
+        sub->announced = 0;
+        sub->broken(sub->data, status);
+    }
+}
+
+
+static void
+ngx_http_agentstream_hub_announce_handler(ngx_event_t *ev)
+{
+    ngx_queue_t                 *q, *next;
+    ngx_http_agentstream_hub_t  *hub;
+    ngx_http_agentstream_sub_t  *sub;
+
+    hub = ev->data;
+
+    /* those who do not know yet are the last ones */
+
+    for (q = ngx_queue_last(&hub->subs);
+         q != ngx_queue_sentinel(&hub->subs);
+         q = ngx_queue_prev(q))
+    {
+        sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
+
+        if (sub->announced) {
+            break;
+        }
+    }
+
+    for (q = ngx_queue_next(q);
+         q != ngx_queue_sentinel(&hub->subs);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
+
+        sub->announced = 1;
+        sub->ready(sub->data);
+    }
+}
+
+
+static void
+ngx_http_agentstream_hub_retry_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_hub_t  *hub;
+
+    hub = ev->data;
+
+    if (ngx_queue_empty(&hub->subs)) {
+        ngx_http_agentstream_hub_destroy(hub);
+        return;
+    }
+
+    ngx_http_agentstream_hub_connect(hub);
+}
+
+
+static void
+ngx_http_agentstream_hub_silence_handler(ngx_event_t *ev)
+{
+    ngx_msec_t                   silent;
+    ngx_http_agentstream_hub_t  *hub;
+
+    hub = ev->data;
+
+    silent = ngx_current_msec - hub->heard;
+
+    if (silent < NGX_HTTP_AGENTSTREAM_HUB_SILENCE) {
+        ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_HUB_SILENCE - silent);
+        return;
+    }
+
+    /* OpenCode says something every 10 seconds: this connection is dead */
+
+    ngx_http_agentstream_call_close(hub->call);
+    hub->call = NULL;
+
+    ngx_http_agentstream_hub_broken(hub, NGX_HTTP_GATEWAY_TIME_OUT);
+}
+
+
+static void
+ngx_http_agentstream_hub_linger_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_hub_t  *hub;
+
+    hub = ev->data;
+
+    ngx_http_agentstream_hub_destroy(hub);
+}

@@ -1,0 +1,603 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The turn's life, from its place in the zone to the wake-up that
+ * frees it.  All the turn's clocks are one timer.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+static void ngx_http_agentstream_turn_id(u_char *dst);
+static ngx_int_t ngx_http_agentstream_turn_register(
+    ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *other);
+static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev);
+
+
+ngx_int_t
+ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
+{
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_pcalloc(cycle->pool, sizeof(ngx_http_agentstream_turns_t));
+    if (turns == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_queue_init(&turns->turns);
+
+    turns->leave.handler = ngx_http_agentstream_turn_leave_handler;
+    turns->leave.data = turns;
+    turns->leave.log = cycle->log;
+    turns->leave.cancelable = 1;
+
+    turns->expire.handler = ngx_http_agentstream_turn_expire_handler;
+    turns->expire.data = turns;
+    turns->expire.log = cycle->log;
+    turns->expire.cancelable = 1;
+
+    ngx_add_timer(&turns->expire, NGX_HTTP_AGENTSTREAM_TURN_EXPIRE);
+
+    ngx_http_agentstream_worker->turns = turns;
+
+    return NGX_OK;
+}
+
+
+u_char *
+ngx_http_agentstream_turn_timestamp(void)
+{
+    ngx_time_t                    *tp;
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_http_agentstream_worker->turns;
+    tp = ngx_timeofday();
+
+    if (tp->sec != turns->sec) {
+        turns->sec = tp->sec;
+        turns->ms = tp->msec;
+
+        ngx_http_agentstream_acp_timestamp(turns->timestamp, tp->sec,
+                                           tp->msec);
+
+    } else if (tp->msec != turns->ms) {
+        turns->ms = tp->msec;
+
+        ngx_http_agentstream_acp_msec(turns->timestamp, tp->msec);
+    }
+
+    return turns->timestamp;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *id)
+{
+    u_char                        buf[NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN];
+    ngx_int_t                     rc;
+    ngx_str_t                     own;
+    ngx_http_agentstream_turn_t  *turn;
+
+    /* who waits asks again and again, and need not pay for more */
+
+    rc = ngx_http_agentstream_turn_register(NULL, args, id);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    /* ids ascend: this one is later than all of the turn before it */
+
+    own.data = buf;
+    own.len = sizeof(buf);
+
+    ngx_http_agentstream_turn_id(own.data);
+
+    turn = ngx_http_agentstream_turn_alloc(args, &own);
+    if (turn == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_agentstream_turn_register(turn, args, id);
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_translate_destroy(turn->translate);
+        ngx_destroy_pool(turn->pool);
+        return rc;
+    }
+
+    id->len = own.len;
+    ngx_memcpy(id->data, own.data, own.len);
+
+    turn->announce = 1;
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+
+    ngx_http_agentstream_turn_begin(turn);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_turn_id(u_char *dst)
+{
+    u_char                         bytes[16];
+    uint64_t                       msec;
+    uint32_t                       n;
+    ngx_uint_t                     i;
+    ngx_time_t                    *tp;
+    ngx_http_agentstream_turns_t  *turns;
+
+    turns = ngx_http_agentstream_worker->turns;
+
+    tp = ngx_timeofday();
+    msec = (uint64_t) tp->sec * 1000 + tp->msec;
+
+    if (msec != turns->msec) {
+        turns->msec = msec;
+        turns->counter = 0;
+    }
+
+    for (i = 0; i < sizeof(bytes); i += sizeof(n)) {
+        n = (uint32_t) ngx_random() ^ ((uint32_t) ngx_random() << 16);
+        ngx_memcpy(&bytes[i], &n, sizeof(n));
+    }
+
+    ngx_http_agentstream_opencode_message_id(dst, msec, ++turns->counter,
+                                             bytes);
+}
+
+
+void
+ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_queue_insert_tail(&ngx_http_agentstream_worker->turns->turns,
+                          &turn->queue);
+
+    turn->started_at = ngx_current_msec;
+    turn->heard_at = ngx_current_msec;
+    turn->beat_at = ngx_current_msec;
+    turn->watched_at = ngx_current_msec;
+
+    if (ngx_http_agentstream_notify_follow(&turn->waiter, &turn->session)
+        != NGX_OK)
+    {
+        /* it could not be interrupted */
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                        "Out of memory");
+        return;
+    }
+
+    ngx_http_agentstream_turn_schedule(turn);
+    ngx_http_agentstream_turn_resolve(turn);
+}
+
+
+ngx_http_agentstream_turn_t *
+ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
+    ngx_str_t *id)
+{
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_turn_t  *turn;
+
+    pool = ngx_create_pool(4096, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    turn = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_turn_t));
+    if (turn == NULL) {
+        goto failed;
+    }
+
+    turn->pool = pool;
+    turn->conf = args->conf;
+
+    turn->route.len = args->route.len;
+    turn->route.data = ngx_pstrdup(pool, &args->route);
+    turn->session.len = args->session.len;
+    turn->session.data = ngx_pstrdup(pool, &args->session);
+    turn->id.len = id->len;
+    turn->id.data = ngx_pstrdup(pool, id);
+    turn->prompt.len = args->prompt.len;
+    turn->prompt.data = ngx_pstrdup(pool, &args->prompt);
+    turn->files.len = args->files.len;
+    turn->files.data = ngx_pstrdup(pool, &args->files);
+
+    if (turn->route.data == NULL || turn->session.data == NULL
+        || turn->id.data == NULL || turn->prompt.data == NULL
+        || turn->files.data == NULL
+        || ngx_array_init(&turn->sessions, pool, 4, sizeof(ngx_str_t *))
+           != NGX_OK
+        || ngx_array_init(&turn->routes, pool, 4,
+                          sizeof(ngx_http_agentstream_route_t *))
+           != NGX_OK)
+    {
+        goto failed;
+    }
+
+    if (ngx_http_agentstream_turn_child(turn, &turn->session) != NGX_OK) {
+        goto failed;
+    }
+
+    if (turn->prompt.len) {
+        ngx_http_agentstream_prompt_set_id(&turn->prompt, &turn->id);
+    }
+
+    ngx_queue_init(&turn->queue);
+    ngx_queue_init(&turn->lookups);
+    ngx_queue_init(&turn->held_events);
+    ngx_http_agentstream_turn_ask_init(turn);
+
+    turn->waiter.handler = ngx_http_agentstream_turn_interrupt_handler;
+    turn->waiter.data = turn;
+
+    turn->timer.handler = ngx_http_agentstream_turn_timer_handler;
+    turn->timer.data = turn;
+    turn->timer.log = ngx_cycle->log;
+
+    turn->wake.handler = ngx_http_agentstream_turn_wake_handler;
+    turn->wake.data = turn;
+    turn->wake.log = ngx_cycle->log;
+
+    turn->sub.ready = ngx_http_agentstream_turn_ready;
+    turn->sub.event = ngx_http_agentstream_turn_event;
+    turn->sub.skipped = ngx_http_agentstream_turn_skipped;
+    turn->sub.broken = ngx_http_agentstream_turn_broken;
+    turn->sub.data = turn;
+
+    if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
+        goto failed;
+    }
+
+    turn->reconcile.conf = turn->conf;
+    turn->reconcile.route = &turn->route;
+    turn->reconcile.directory = &turn->directory;
+    turn->reconcile.sessions = &turn->sessions;
+    turn->reconcile.handler = ngx_http_agentstream_turn_reconciled;
+    turn->reconcile.data = turn;
+
+    return turn;
+
+failed:
+
+    ngx_destroy_pool(pool);
+
+    return NULL;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_loc_conf_t        *conf;
+    ngx_http_agentstream_translate_t       *tr;
+    ngx_http_agentstream_translate_conf_t   tcf;
+
+    conf = turn->conf;
+
+    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
+
+    tcf.tool_throttle = conf->tool_throttle;
+    tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+
+    if (turn->adopted) {
+        /* contract 2: as the location that started it has set them */
+        tcf.acp_kinds = (turn->node->tool_kinds
+                         == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+        tcf.core = (turn->node->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    }
+
+    tr = ngx_http_agentstream_translate_create(turn->pool, &tcf,
+                                              &ngx_http_agentstream_turn_sink,
+                                              turn, &turn->session, &turn->id);
+    if (tr == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (turn->translate) {
+        ngx_http_agentstream_translate_destroy(turn->translate);
+    }
+
+    turn->translate = tr;
+    turn->reconcile.translate = tr;
+
+    return NGX_OK;
+}
+
+
+/* turn NULL: only whether it could be */
+
+static ngx_int_t
+ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *other)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    other->len = 0;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    rc = turn ? ngx_http_agentstream_zone_create_locked(zone, &args->key,
+                                                        &turn->id,
+                                                        &args->request_id,
+                                                        args->ticket, &node)
+              : ngx_http_agentstream_zone_taken_locked(zone, &args->key,
+                                                       &args->request_id,
+                                                       args->ticket, &node);
+
+    if (turn && rc == NGX_OK
+        && ngx_http_agentstream_journal_create_locked(zone, node) != NGX_OK)
+    {
+        ngx_http_agentstream_zone_finish_locked(zone, node);
+        ngx_http_agentstream_zone_free_locked(zone, node);
+        rc = NGX_ERROR;
+    }
+
+    if (turn && rc == NGX_OK) {
+        turn->unsure = (node->session->unsure != 0);
+
+        node->senders = 1;
+        node->seen_at = ngx_current_msec;
+        node->packets = turn->conf->packets;
+        node->tool_kinds = turn->conf->tool_kinds;
+        turn->node = node;
+
+        ngx_http_agentstream_zone_count(zone, STARTED, 1);
+
+    } else if (rc != NGX_ERROR && node) {
+        other->len = node->sn.str.len;
+        ngx_memcpy(other->data, node->sn.str.data, node->sn.str.len);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    if (rc == NGX_ERROR) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "agentstream turn: no room in the zone for a turn of %V",
+                      &args->session);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_key(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session, ngx_str_t *key)
+{
+    u_char                    *p;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    /* as it is after a reload: no addresses, no line numbers */
+
+    cscf = conf->server->srv_conf[ngx_http_core_module.ctx_index];
+
+    key->len = cscf->server_name.len + 1 + conf->prefix.len + 1 + route->len
+               + 1 + session->len;
+
+    p = ngx_pnalloc(pool, key->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    key->data = p;
+
+    ngx_sprintf(p, "%V %V %V %V", &cscf->server_name, &conf->prefix, route,
+                session);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_turn_t  *turn;
+
+    turn = ev->data;
+
+    if (turn->phase != ngx_http_agentstream_turn_finished) {
+        ngx_http_agentstream_notify_wake(&turn->id, turn->node->watchers,
+                                         &turn->watch);
+
+        if (turn->announce) {
+            turn->announce = 0;
+            ngx_http_agentstream_notify_announce(&turn->session);
+        }
+
+        return;
+    }
+
+    ngx_http_agentstream_notify_wake(&turn->id, turn->watchers, &turn->watch);
+    ngx_http_agentstream_notify_forget(&turn->watch);
+    ngx_http_agentstream_notify_announce(&turn->session);
+
+    ngx_http_agentstream_translate_destroy(turn->translate);
+    ngx_destroy_pool(turn->pool);
+}
+
+
+static void
+ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
+{
+    ngx_int_t                         rc;
+    ngx_msec_t                        now;
+    ngx_http_agentstream_turn_t      *turn;
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    turn = ev->data;
+    conf = turn->conf;
+    now = ngx_current_msec;
+    rc = NGX_OK;
+
+    if (now - turn->started_at >= conf->turn_timeout) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
+                                "The turn exceeded agentstream_turn_timeout");
+        return;
+    }
+
+    /* a turn that waits for a person is silent, and has its own time */
+
+    if (turn->nwaiting == 0 && !turn->waiting
+        && now - turn->heard_at >= conf->idle_timeout)
+    {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
+                                "Nothing was heard of the turn for "
+                                "agentstream_idle_timeout");
+        return;
+    }
+
+    if (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN
+        && ngx_http_agentstream_turn_deserted(turn))
+    {
+        turn->node->interrupted = 1;
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+
+        if (turn->phase == ngx_http_agentstream_turn_finished) {
+            return;
+        }
+    }
+
+    if (turn->phase == ngx_http_agentstream_turn_resolving && turn->poll_at
+        && (ngx_msec_int_t) (now - turn->poll_at) >= 0)
+    {
+        turn->poll_at = 0;
+        ngx_http_agentstream_turn_resolve(turn);
+    }
+
+    if (turn->phase == ngx_http_agentstream_turn_probing && turn->poll_at
+        && (ngx_msec_int_t) (now - turn->poll_at) >= 0)
+    {
+        ngx_http_agentstream_turn_probe(turn);
+    }
+
+    if (turn->check_at && (ngx_msec_int_t) (now - turn->check_at) >= 0) {
+        turn->check_at = 0;
+        ngx_http_agentstream_turn_check(turn);
+    }
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        ngx_http_agentstream_turn_schedule(turn);
+        return;
+    }
+
+    ngx_http_agentstream_turn_ask_expire(turn);
+
+    if (turn->interrupt_at && (ngx_msec_int_t) (now - turn->interrupt_at) >= 0)
+    {
+        turn->interrupt_at = 0;
+        turn->interrupting = 0;
+        ngx_http_agentstream_turn_reconcile(turn);
+
+    } else if ((turn->settle_at
+                && (ngx_msec_int_t) (now - turn->settle_at) >= 0)
+               || (turn->poll_at
+                   && (ngx_msec_int_t) (now - turn->poll_at) >= 0))
+    {
+        turn->settle_at = 0;
+        turn->poll_at = 0;
+        ngx_http_agentstream_turn_reconcile(turn);
+    }
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        return;
+    }
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    if (conf->heartbeat
+        && now - turn->heard_at >= conf->heartbeat
+        && now - turn->beat_at >= conf->heartbeat)
+    {
+        turn->beat_at = now;
+
+        rc = ngx_http_agentstream_translate_heartbeat(turn->translate,
+                                                      now - turn->started_at,
+                                                      now - turn->heard_at);
+    }
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+/* the timer is set to the nearest of the turn's clocks, and is not touched by
+   an event that only moves one of them away */
+
+void
+ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                        i;
+    ngx_msec_t                        now, at, due[10];
+    ngx_msec_int_t                    left, nearest;
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    if (turn->phase >= ngx_http_agentstream_turn_aborting) {
+        return;
+    }
+
+    conf = turn->conf;
+    now = ngx_current_msec;
+
+    at = ((ngx_msec_int_t) (turn->beat_at - turn->heard_at) > 0)
+         ? turn->beat_at : turn->heard_at;
+
+    due[0] = turn->started_at + conf->turn_timeout;
+    due[1] = (turn->nwaiting || turn->waiting)
+             ? 0 : turn->heard_at + conf->idle_timeout;
+    due[2] = conf->heartbeat ? at + conf->heartbeat : 0;
+    due[3] = turn->settle_at;
+    due[4] = turn->flush_at;
+    due[5] = turn->poll_at;
+    due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
+             ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
+    due[7] = turn->interrupt_at;
+    due[8] = turn->ask_at;
+    due[9] = turn->check_at;
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        /* looked at when it runs */
+        due[2] = due[3] = due[4] = due[7] = due[8] = 0;
+    }
+
+    if (turn->phase > ngx_http_agentstream_turn_resolving
+        && turn->phase < ngx_http_agentstream_turn_running
+        && turn->phase != ngx_http_agentstream_turn_probing)
+    {
+        due[5] = 0;
+    }
+
+    nearest = due[0] - now;
+
+    for (i = 1; i < 10; i++) {
+        if (due[i]) {
+            left = due[i] - now;
+            nearest = ngx_min(nearest, left);
+        }
+    }
+
+    nearest = ngx_max(nearest, 1);
+
+    if (!turn->timer.timer_set
+        || (ngx_msec_int_t) (turn->timer.timer.key - (now + nearest)) > 0)
+    {
+        ngx_add_timer(&turn->timer, (ngx_msec_t) nearest);
+    }
+}

@@ -1,0 +1,81 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+/*
+ * One prompt from its acceptance to its single terminal packet.  A
+ * turn belongs to the worker that started it and to no client: whoever wants
+ * to see it reads its journal.
+ */
+
+
+typedef struct {
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            route;
+    ngx_str_t                            session;
+    ngx_str_t                            key;      /* ... in the zone */
+    ngx_str_t                            prompt;   /* OpenCode's JSON body, see
+                                                      prompt.h */
+    ngx_str_t                            files;    /* ... and what it names */
+    ngx_str_t                            request_id;   /* client_request_id */
+    ngx_http_agentstream_ticket_t       *ticket;   /* of a queued sender */
+} ngx_http_agentstream_turn_args_t;
+
+
+ngx_int_t ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle);
+
+/* the worker is to leave: after timeout (0: none) its turns are left to
+   others */
+void ngx_http_agentstream_turn_leave(ngx_msec_t timeout);
+
+/* what identifies a session in the zone, for all workers */
+ngx_int_t ngx_http_agentstream_turn_key(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session, ngx_str_t *key);
+
+/* the current time as packets have it */
+u_char *ngx_http_agentstream_turn_timestamp(void);
+
+/*
+ * Starts a turn; all strings are copied.  NGX_OK: id is its id, which is that
+ * of its user message, too; NGX_DECLINED: request_id has started one before,
+ * id is its id; NGX_BUSY: another one runs in this session and id is its id, or
+ * others wait in front and it is empty; NGX_ERROR: out of memory, of the zone
+ * or of all.  id has room for NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
+ */
+ngx_int_t ngx_http_agentstream_turn_create(
+    ngx_http_agentstream_turn_args_t *args, ngx_str_t *id);
+
+/*
+ * Takes over a turn whose worker is dead: what its journal says was sent,
+ * OpenCode is asked for the rest, and it goes on to its terminal packet.
+ * NGX_OK, NGX_DECLINED: it is not to be had, NGX_ERROR.
+ */
+ngx_int_t ngx_http_agentstream_turn_adopt(
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session, ngx_str_t *id);
+
+/*
+ * Asks the owner of the turn that runs in the session, whichever worker it is,
+ * to end it.  NGX_OK: it will end as cancelled, NGX_DECLINED: none runs,
+ * NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_ */

@@ -1,0 +1,285 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * How a turn ends.  Invariants: exactly one terminal packet is
+ * appended, whatever fails; nothing is appended after it; the node in the zone
+ * is released in the same breath.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+static void ngx_http_agentstream_turn_abort_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_aborted(
+    ngx_http_agentstream_turn_t *turn);
+
+
+/* contract 4.7: abort upstream, then the error; until OpenCode has answered
+   the session stays taken, or the abort would hit the next turn */
+
+void
+ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t code, const char *reason)
+{
+    ngx_uint_t                    unprompted;
+    ngx_http_agentstream_call_t  *call;
+
+    if (turn->phase >= ngx_http_agentstream_turn_aborting) {
+        return;
+    }
+
+    unprompted = ngx_http_agentstream_turn_unprompted(turn);
+
+    ngx_http_agentstream_reconcile_stop(&turn->reconcile);
+
+    if (turn->call) {
+        ngx_http_agentstream_call_close(turn->call);
+        turn->call = NULL;
+    }
+
+    turn->code = code;
+    turn->reason = reason;
+
+    if (unprompted && !turn->adopted) {
+        /* nothing of ours runs there, but something else may */
+        ngx_http_agentstream_turn_aborted(turn);
+        return;
+    }
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_ABORT,
+                                            &turn->session, NULL,
+                                            turn->directory.len
+                                            ? &turn->directory : NULL);
+    turn->loose = 1;
+
+    if (call == NULL) {
+        ngx_http_agentstream_turn_aborted(turn);
+        return;
+    }
+
+    call->done_handler = ngx_http_agentstream_turn_abort_done;
+    call->data = turn;
+
+    turn->call = call;
+    turn->phase = ngx_http_agentstream_turn_aborting;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_abort_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->call = NULL;
+    turn->loose = (call->status < 200 || call->status >= 300);
+
+    ngx_http_agentstream_turn_aborted(turn);
+}
+
+
+static void
+ngx_http_agentstream_turn_aborted(ngx_http_agentstream_turn_t *turn)
+{
+    if (turn->reason) {
+        ngx_http_agentstream_turn_fail(turn, turn->code, turn->reason, NULL);
+
+    } else {
+        ngx_http_agentstream_turn_unreachable(turn, turn->code);
+    }
+}
+
+
+void
+ngx_http_agentstream_turn_over(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_translate_state_t  *state;
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (state->passed && state->steps == 0 && !turn->node->interrupted) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_CONFLICT,
+                                       "Another prompt in this session was "
+                                       "answered instead", NULL);
+        return;
+    }
+
+    ngx_http_agentstream_turn_finish(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t  rc;
+
+    if (turn->interrupt) {
+        /* or the abort would hit the session's next turn */
+        turn->held = 1;
+        return;
+    }
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    rc = ngx_http_agentstream_translate_asks_over(turn->translate,
+                                                  turn->node->interrupted);
+
+    if (rc == NGX_OK) {
+        turn->terminal = 1;
+
+        rc = ngx_http_agentstream_translate_finish(turn->translate,
+                                                   turn->node->interrupted);
+    }
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "Out of zone memory", NULL);
+        return;
+    }
+
+    ngx_http_agentstream_turn_end(turn);
+}
+
+
+/* OpenCode did not answer, or not as it should */
+
+void
+ngx_http_agentstream_turn_unreachable(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    ngx_str_t    details;
+    ngx_uint_t   code;
+    const char  *reason;
+    u_char       buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
+
+    details.data = buf;
+    details.len = ngx_sprintf(buf, "{\"status\":%ui}", status) - buf;
+
+    reason = ngx_http_agentstream_opencode_failure(status, 0, &code);
+
+    ngx_http_agentstream_turn_fail(turn, code, reason, &details);
+}
+
+
+void
+ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t code, const char *reason, ngx_str_t *details)
+{
+    ngx_uint_t  level;
+
+    level = (code >= 500) ? NGX_LOG_ERR : NGX_LOG_INFO;
+
+    ngx_log_error(level, ngx_cycle->log, 0,
+                  "agentstream turn: failed with %ui (%s), session %V, "
+                  "turn %V", code, reason, &turn->session, &turn->id);
+
+    if (turn->node->journal.last_seq == 0) {
+        /* nothing was said yet: the status can tell */
+        turn->node->status = code;
+    }
+
+    turn->terminal = 1;
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    if (ngx_http_agentstream_translate_fail(turn->translate, code, reason,
+                                            details)
+        != NGX_OK)
+    {
+        /* too large for what is left; this one is not */
+        (void) ngx_http_agentstream_translate_fail(turn->translate, code,
+                                                   reason, NULL);
+    }
+
+    ngx_http_agentstream_turn_end(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_zone_t             *zone;
+    ngx_http_agentstream_translate_state_t  *state;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    turn->phase = ngx_http_agentstream_turn_finished;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    ngx_memcpy(turn->node->stop_reason, state->stop_reason.data,
+               ngx_min(state->stop_reason.len,
+                       sizeof(turn->node->stop_reason) - 1));
+
+    ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
+    if (turn->node->prompted) {
+        turn->node->session->unsure = (state->passed || turn->loose);
+    }
+
+    ngx_http_agentstream_journal_pack_locked(zone, turn->node);
+    ngx_http_agentstream_zone_finish_locked(zone, turn->node);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    turn->node = NULL;
+
+    ngx_http_agentstream_turn_release(turn);
+
+    /* its callers may still be on the stack: freed when readers are woken */
+
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+}
+
+
+/* everything that could call back */
+
+void
+ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                      i;
+    ngx_http_agentstream_route_t  **routes;
+
+    ngx_http_agentstream_notify_detach(&turn->waiter);
+    ngx_queue_remove(&turn->queue);
+
+    routes = turn->routes.elts;
+
+    for (i = 0; i < turn->routes.nelts; i++) {
+        ngx_http_agentstream_hub_unroute(routes[i]);
+    }
+
+    ngx_http_agentstream_hub_close(&turn->sub);
+    ngx_http_agentstream_reconcile_stop(&turn->reconcile);
+
+    if (turn->call) {
+        ngx_http_agentstream_call_close(turn->call);
+        turn->call = NULL;
+    }
+
+    if (turn->interrupt) {
+        ngx_http_agentstream_call_close(turn->interrupt);
+        turn->interrupt = NULL;
+    }
+
+    ngx_http_agentstream_turn_close_lookups(turn);
+    ngx_http_agentstream_turn_forget_held(turn);
+    ngx_http_agentstream_turn_ask_close(turn);
+
+    if (turn->timer.timer_set) {
+        ngx_del_timer(&turn->timer);
+    }
+}

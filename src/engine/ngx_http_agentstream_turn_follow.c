@@ -1,0 +1,468 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * A turn that runs (contract 4.5, 4.6).  Events are translated, and
+ * after each one it is judged how the turn stands.  Where the stream leaves a
+ * doubt, OpenCode is asked.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* contract 4.6: what is still on its way after idle is awaited this long */
+#define NGX_HTTP_AGENTSTREAM_TURN_GRACE   500
+
+/* an error that no busy follows is all that will come */
+#define NGX_HTTP_AGENTSTREAM_TURN_ERROR   1000
+
+/* how often OpenCode is asked while the event stream is away */
+#define NGX_HTTP_AGENTSTREAM_TURN_POLL    1000
+#define NGX_HTTP_AGENTSTREAM_TURN_POLLS   10000
+
+/* events kept while OpenCode is asked for those that were missed */
+#define NGX_HTTP_AGENTSTREAM_TURN_HELD    (1024 * 1024)
+
+/* answers in a row that make no sense, before the turn is given up */
+#define NGX_HTTP_AGENTSTREAM_TURN_TRIES   5
+
+/* ... and such that say that OpenCode does not work on it any more */
+#define NGX_HTTP_AGENTSTREAM_TURN_IDLE    2
+
+
+static void ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_turn_replay(
+    ngx_http_agentstream_turn_t *turn);
+
+
+void
+ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_int_t  rc;
+
+    if (turn->phase == ngx_http_agentstream_turn_probing
+        && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_IDLE)
+    {
+        ngx_http_agentstream_turn_probe(turn);
+        return;
+    }
+
+    if (turn->phase < ngx_http_agentstream_turn_prompting
+        || turn->phase == ngx_http_agentstream_turn_finished)
+    {
+        return;
+    }
+
+    turn->heard_at = ngx_current_msec;
+
+    if (turn->lost && turn->phase == ngx_http_agentstream_turn_running) {
+        /* what was missed comes before what comes now */
+        ngx_http_agentstream_turn_hold(turn, ev);
+        return;
+    }
+
+    ngx_http_agentstream_turn_clock(turn);
+
+    rc = ngx_http_agentstream_translate_event(turn->translate, ev);
+
+    if (rc == NGX_AGAIN) {
+        ngx_http_agentstream_turn_skipped(turn);
+        rc = NGX_OK;
+    }
+
+    if (rc == NGX_OK && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA
+        && turn->phase == ngx_http_agentstream_turn_running
+        && !turn->settling && turn->poll_at == 0 && !turn->failed
+        && !turn->node->interrupted)
+    {
+        /* most events are such: one clock was moved, and that away */
+        return;
+    }
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+static void
+ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_event_t *ev)
+{
+    ngx_str_t                    *raw;
+    ngx_http_agentstream_held_t  *held;
+
+    if (turn->missed) {
+        return;
+    }
+
+    raw = &ev->data;
+
+    held = NULL;
+
+    if (raw->len <= NGX_HTTP_AGENTSTREAM_TURN_HELD - turn->held_size) {
+        held = ngx_alloc(sizeof(ngx_http_agentstream_held_t) + raw->len,
+                         ngx_cycle->log);
+    }
+
+    if (held == NULL) {
+        /* asked for again, like all that is lost */
+        ngx_http_agentstream_turn_forget_held(turn);
+        turn->missed = 1;
+        return;
+    }
+
+    held->len = raw->len;
+    ngx_memcpy(held->data, raw->data, raw->len);
+
+    ngx_queue_insert_tail(&turn->held_events, &held->queue);
+    turn->held_size += raw->len;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t                      rc;
+    ngx_str_t                      data;
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_held_t   *held;
+    ngx_http_agentstream_json_t    json;
+    ngx_http_agentstream_event_t   ev;
+
+    rc = NGX_OK;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    ngx_http_agentstream_turn_clock(turn);
+
+    while (rc == NGX_OK && !ngx_queue_empty(&turn->held_events)) {
+        q = ngx_queue_head(&turn->held_events);
+        ngx_queue_remove(q);
+
+        held = ngx_queue_data(q, ngx_http_agentstream_held_t, queue);
+
+        data.data = held->data;
+        data.len = held->len;
+
+        (void) ngx_http_agentstream_opencode_peek(&data, &ev);
+
+        if (ngx_http_agentstream_opencode_read(&data, &json, &ev) == NGX_OK) {
+            rc = ngx_http_agentstream_translate_event(turn->translate, &ev);
+        }
+
+        if (rc == NGX_AGAIN) {
+            /* OpenCode is asked again */
+            turn->missed = 1;
+            rc = NGX_OK;
+        }
+
+        ngx_free(held);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+    ngx_http_agentstream_turn_forget_held(turn);
+
+    return rc;
+}
+
+
+void
+ngx_http_agentstream_turn_forget_held(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_queue_t                  *q;
+    ngx_http_agentstream_held_t  *held;
+
+    while (!ngx_queue_empty(&turn->held_events)) {
+        q = ngx_queue_head(&turn->held_events);
+        ngx_queue_remove(q);
+
+        held = ngx_queue_data(q, ngx_http_agentstream_held_t, queue);
+        ngx_free(held);
+    }
+
+    turn->held_size = 0;
+}
+
+
+void
+ngx_http_agentstream_turn_skipped(void *data)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        return;
+    }
+
+    ngx_http_agentstream_translate_gap(turn->translate);
+
+    turn->lost = 1;
+
+    if (turn->reconcile.call) {
+        /* it may have been read too early, and is read again */
+        ngx_http_agentstream_turn_forget_held(turn);
+        turn->missed = 1;
+        return;
+    }
+
+    turn->missed = 0;
+    turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
+    ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->broken = 1;
+
+    if (turn->phase == ngx_http_agentstream_turn_subscribing
+        && !turn->adopted)
+    {
+        ngx_http_agentstream_turn_unreachable(turn, status);
+        return;
+    }
+
+    if (turn->phase == ngx_http_agentstream_turn_prompting
+        || turn->phase == ngx_http_agentstream_turn_running)
+    {
+        ngx_http_agentstream_translate_gap(turn->translate);
+
+        turn->lost = 1;
+        turn->poll = NGX_HTTP_AGENTSTREAM_TURN_POLL;
+        turn->poll_at = ngx_current_msec + turn->poll;
+        ngx_http_agentstream_turn_schedule(turn);
+    }
+}
+
+
+/* after anything that may have changed how the turn stands */
+
+void
+ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
+{
+    ngx_msec_t                               next;
+    ngx_uint_t                               over;
+    ngx_http_agentstream_translate_state_t  *state;
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (rc != NGX_OK) {
+        turn->failed = 1;
+    }
+
+    if (turn->failed) {
+        rc = NGX_ERROR;
+    }
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+
+        if (turn->phase == ngx_http_agentstream_turn_prompting
+            && (rc != NGX_OK || state->user_seen))
+        {
+            /* whatever became of the answer */
+            ngx_http_agentstream_turn_accepted(turn, rc);
+        }
+
+        return;
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_translate_flush(turn->translate, &next);
+        turn->flush_at = (rc == NGX_OK && next != NGX_TIMER_INFINITE)
+                         ? ngx_current_msec + next : 0;
+    }
+
+    if (rc != NGX_OK && state->full) {
+        turn->failed = 1;
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
+                                        "The turn is too large");
+        return;
+    }
+
+    if (rc != NGX_OK) {
+        turn->failed = 1;
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                        "Out of memory");
+        return;
+    }
+
+    if (state->steps > (ngx_uint_t) turn->conf->max_steps) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
+                            "The agent took more than agentstream_max_steps");
+        return;
+    }
+
+    if (state->deleted) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "The session was deleted", NULL);
+        return;
+    }
+
+    /* contract 4.6: idle ends the turn only after its own activity; and the
+       answer to the prompt is near, its connection can be kept */
+
+    over = (state->idle || state->passed);
+
+    if (over && turn->call == NULL
+        && ngx_http_agentstream_translate_settled(turn->translate))
+    {
+        ngx_http_agentstream_turn_over(turn);
+        return;
+    }
+
+    if (over || (state->error && !state->busy)) {
+
+        if (!turn->settling) {
+            turn->settling = 1;
+            turn->settle_at = ngx_current_msec
+                              + (over ? NGX_HTTP_AGENTSTREAM_TURN_GRACE
+                                      : NGX_HTTP_AGENTSTREAM_TURN_ERROR);
+        }
+
+    } else {
+        turn->settling = 0;
+        turn->settle_at = 0;
+    }
+
+    if (state->user_seen && !turn->lost && turn->tries == 0
+        && !turn->reconcile.unknown)
+    {
+        turn->poll_at = 0;
+    }
+
+    ngx_http_agentstream_turn_interrupt_check(turn, 0);
+
+    ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_turn_clock(turn);
+
+    ngx_http_agentstream_count(RECONCILED, 1);
+
+    if (ngx_http_agentstream_reconcile_start(&turn->reconcile, turn->lost)
+        != NGX_OK)
+    {
+        ngx_http_agentstream_turn_again(turn, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}
+
+
+void
+ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
+    ngx_uint_t busy)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_http_agentstream_translate_state_t  *state;
+
+    if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
+        ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
+        return;
+    }
+
+    if (status == NGX_HTTP_NOT_FOUND) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "The session was deleted", NULL);
+        return;
+    }
+
+    if (status != NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_again(turn, status);
+        return;
+    }
+
+    if (ngx_http_agentstream_turn_replay(turn) != NGX_OK) {
+        ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
+        return;
+    }
+
+    turn->lost = turn->broken;
+
+    if (turn->missed) {
+        ngx_http_agentstream_turn_skipped(turn);
+    }
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (busy && !state->passed) {
+        turn->tries = 0;
+        turn->settling = 0;
+        turn->settle_at = 0;
+
+        if (turn->broken || state->user_seen) {
+            turn->heard_at = ngx_current_msec;
+        }
+
+        if (turn->broken || turn->reconcile.unknown || !state->user_seen) {
+            turn->poll = ngx_max(turn->poll, NGX_HTTP_AGENTSTREAM_TURN_POLL);
+            turn->poll_at = ngx_current_msec + turn->poll;
+            turn->poll = ngx_min(turn->poll * 2,
+                                 NGX_HTTP_AGENTSTREAM_TURN_POLLS);
+        }
+
+        ngx_http_agentstream_turn_interrupt_check(turn, 1);
+
+        if (turn->phase == ngx_http_agentstream_turn_running) {
+            /* it may have become idle meanwhile */
+            ngx_http_agentstream_turn_judge(turn, NGX_OK);
+        }
+
+        return;
+    }
+
+    if (ngx_http_agentstream_translate_abandoned(turn->translate)
+        && !turn->node->interrupted)
+    {
+        /* it was restarted, or the answer began after it was asked */
+
+        if (turn->tries < NGX_HTTP_AGENTSTREAM_TURN_IDLE) {
+            ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
+
+        } else {
+            ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
+                                           "OpenCode has lost the turn", NULL);
+        }
+
+        return;
+    }
+
+    if (state->error || state->passed || (state->user_seen && state->steps)) {
+        ngx_http_agentstream_turn_over(turn);
+        return;
+    }
+
+    /* idle, and nothing of ours is there: it may not have begun yet */
+
+    ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
+}
+
+
+void
+ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    if (++turn->tries > NGX_HTTP_AGENTSTREAM_TURN_TRIES) {
+        /* it may work on it nevertheless */
+        ngx_http_agentstream_turn_abort(turn, status, NULL);
+        return;
+    }
+
+    turn->poll_at = ngx_current_msec
+                    + NGX_HTTP_AGENTSTREAM_TURN_POLL * turn->tries;
+
+    ngx_http_agentstream_turn_schedule(turn);
+}

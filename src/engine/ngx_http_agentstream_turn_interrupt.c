@@ -1,0 +1,220 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Interrupting a turn.  Any worker marks the turn's node and wakes
+ * the owner; only the owner aborts upstream, so that an abort neither
+ * overtakes its prompt nor is still on its way when the next one is sent.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* an aborted turn ends within this time, or it is looked after */
+#define NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT  3000
+
+/* and when it could not be made, or was refused */
+#define NGX_HTTP_AGENTSTREAM_TURN_REPEAT     1000
+
+
+static void ngx_http_agentstream_turn_interrupt_done(void *data,
+    ngx_http_agentstream_call_t *call);
+
+
+ngx_int_t
+ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *session)
+{
+    ngx_str_t                     key;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    if (ngx_http_agentstream_turn_key(pool, conf, route, session, &key)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_running_locked(zone, &key);
+
+    if (node) {
+        node->interrupted = 1;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    if (node == NULL) {
+        return NGX_DECLINED;
+    }
+
+    /* its owner follows what happens in the session */
+
+    ngx_http_agentstream_notify_announce(session);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_turn_interrupt_handler(void *data)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    if (turn->node && turn->node->interrupted) {
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+    }
+}
+
+
+void
+ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t busy)
+{
+    ngx_http_agentstream_call_t             *call;
+    ngx_http_agentstream_translate_state_t  *state;
+
+    if (turn->node == NULL || !turn->node->interrupted || turn->interrupting) {
+        return;
+    }
+
+    if (turn->phase < ngx_http_agentstream_turn_prompting && turn->adopted) {
+        /* its prompt is out: when it is known how it stands */
+        return;
+    }
+
+    if (ngx_http_agentstream_turn_unprompted(turn)) {
+
+        /* nothing to abort: the prompt is not sent at all */
+
+        if (turn->call) {
+            ngx_http_agentstream_call_close(turn->call);
+            turn->call = NULL;
+        }
+
+        ngx_http_agentstream_turn_clock(turn);
+
+        if (!turn->started) {
+            turn->started = 1;
+
+            if (ngx_http_agentstream_translate_start(turn->translate)
+                != NGX_OK)
+            {
+                ngx_http_agentstream_turn_fail(turn,
+                                               NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                               "Out of memory", NULL);
+                return;
+            }
+        }
+
+        ngx_http_agentstream_turn_finish(turn);
+        return;
+    }
+
+    if (turn->phase != ngx_http_agentstream_turn_running) {
+        return;
+    }
+
+    /* a prompt is accepted before anything happens: until OpenCode works on
+       it, an abort would find nothing and the prompt would run */
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (!busy && !(state->user_seen && (state->busy || state->steps))) {
+        return;
+    }
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_ABORT,
+                                            &turn->session, NULL,
+                                            &turn->directory);
+
+    turn->interrupting = 1;
+    turn->interrupt_at = ngx_current_msec
+                         + (call ? NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT
+                                 : NGX_HTTP_AGENTSTREAM_TURN_REPEAT);
+
+    if (call) {
+        call->done_handler = ngx_http_agentstream_turn_interrupt_done;
+        call->data = turn;
+
+        turn->interrupt = call;
+
+        ngx_http_agentstream_call_open(call);
+    }
+
+    ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+static void
+ngx_http_agentstream_turn_interrupt_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_uint_t  failed;
+
+    turn->interrupt = NULL;
+    failed = (call->status < 200 || call->status >= 300);
+
+    if (failed) {
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "agentstream turn: abort failed with %ui, session %V, "
+                      "turn %V", call->status, &turn->session, &turn->id);
+    }
+
+    if (turn->held) {
+        turn->held = 0;
+        ngx_http_agentstream_turn_finish(turn);
+        return;
+    }
+
+    turn->interrupt_at = ngx_current_msec
+                         + (failed ? NGX_HTTP_AGENTSTREAM_TURN_REPEAT
+                                   : NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT);
+
+    ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+/* whether nobody has watched for agentstream_detach_timeout */
+
+ngx_uint_t
+ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_msec_t                    seen_at;
+    ngx_uint_t                    watched;
+    ngx_http_agentstream_zone_t  *zone;
+
+    if (ngx_current_msec - turn->watched_at < NGX_HTTP_AGENTSTREAM_TURN_DETACH)
+    {
+        return 0;
+    }
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    watched = ngx_http_agentstream_zone_watched_locked(zone, turn->node);
+    seen_at = turn->node->seen_at;
+    ngx_http_agentstream_zone_unlock(zone);
+
+    turn->watched_at = ngx_current_msec;
+
+    /* the clock is the same in all workers */
+
+    return !watched
+           && (ngx_msec_int_t) (ngx_current_msec - seen_at)
+              > (ngx_msec_int_t) turn->conf->detach_timeout;
+}

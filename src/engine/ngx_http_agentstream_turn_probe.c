@@ -1,0 +1,161 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Prompts that were not sent from here.  A terminal user, or the
+ * workers of an nginx that was replaced, may have prompted the session.
+ * OpenCode would answer their prompt and ours in one go, so it is asked first
+ * where the zone does not know what happens in the session.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* how often it is asked again; that the session is idle is an event, too */
+#define NGX_HTTP_AGENTSTREAM_TURN_PROBE  1000
+
+
+static void ngx_http_agentstream_turn_probe_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_wait(ngx_http_agentstream_turn_t *turn);
+static ngx_uint_t ngx_http_agentstream_turn_left(
+    ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_refuse(
+    ngx_http_agentstream_turn_t *turn);
+
+
+void
+ngx_http_agentstream_turn_probe(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    if (turn->call) {
+        return;
+    }
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_STATUS,
+                                            NULL, NULL, &turn->directory);
+    if (call == NULL) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
+    /* the sender waits for it */
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
+
+    call->done_handler = ngx_http_agentstream_turn_probe_done;
+    call->data = turn;
+
+    turn->call = call;
+    turn->poll_at = 0;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_probe_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_int_t  rc;
+
+    turn->call = NULL;
+
+    if (call->status != NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_again(turn, call->status);
+        return;
+    }
+
+    rc = ngx_http_agentstream_opencode_busy(&call->body, &turn->session);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
+        return;
+    }
+
+    turn->tries = 0;
+
+    if (rc == NGX_OK) {
+        ngx_http_agentstream_turn_wait(turn);
+        return;
+    }
+
+    if (turn->broken) {
+        /* no event of the turn may be missed: when the stream is back */
+        turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_PROBE;
+        ngx_http_agentstream_turn_schedule(turn);
+        return;
+    }
+
+    turn->unsure = 0;
+    turn->waiting = 0;
+
+    ngx_http_agentstream_turn_prompt(turn);
+}
+
+
+/* the session is busy; that it waits does not count as the turn's time */
+
+static void
+ngx_http_agentstream_turn_wait(ngx_http_agentstream_turn_t *turn)
+{
+    if (turn->conf->busy != NGX_HTTP_AGENTSTREAM_BUSY_QUEUE
+        || (turn->waiting && ngx_http_agentstream_turn_left(turn)))
+    {
+        ngx_http_agentstream_turn_refuse(turn);
+        return;
+    }
+
+    turn->waiting = 1;
+    turn->started_at = ngx_current_msec;
+    turn->heard_at = ngx_current_msec;
+    turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_PROBE;
+
+    ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+/* who leaves while it waits in a queue has not sent its prompt */
+
+static ngx_uint_t
+ngx_http_agentstream_turn_left(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                    senders;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    senders = turn->node->senders;
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return senders == 0;
+}
+
+
+static void
+ngx_http_agentstream_turn_refuse(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_refuse_locked(zone, turn->node);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_http_agentstream_turn_fail(turn, NGX_HTTP_CONFLICT,
+                                   "OpenCode works on another prompt in this "
+                                   "session", NULL);
+}

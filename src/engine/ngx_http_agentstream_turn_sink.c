@@ -1,0 +1,352 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * What the translator asks of the turn: room for packets in the
+ * journal, the events of subagents, messages it has not heard of.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* messages that are asked for at a time; others come with their own events, or
+   with all that is stored when the turn is about to end */
+#define NGX_HTTP_AGENTSTREAM_TURN_LOOKUPS  8
+
+
+/* a message that a delta came for before it was announced */
+
+typedef struct {
+    ngx_queue_t                          queue;
+    ngx_http_agentstream_turn_t         *turn;
+    ngx_http_agentstream_call_t         *call;
+    ngx_str_t                            session;
+} ngx_http_agentstream_lookup_t;
+
+
+static u_char *ngx_http_agentstream_turn_reserve(void *ctx, size_t size);
+static u_char *ngx_http_agentstream_turn_squeeze(
+    ngx_http_agentstream_turn_t *turn, size_t size);
+static void ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn,
+    u_char *last, ngx_uint_t part);
+static uint64_t ngx_http_agentstream_turn_commit(void *ctx, u_char *last,
+    ngx_uint_t part);
+static void ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
+    ngx_str_t *message);
+static void ngx_http_agentstream_turn_lookup_done(void *data,
+    ngx_http_agentstream_call_t *call);
+
+
+ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_turn_sink = {
+    ngx_http_agentstream_turn_reserve,
+    ngx_http_agentstream_turn_commit,
+    ngx_http_agentstream_turn_child,
+    ngx_http_agentstream_turn_lookup,
+    ngx_http_agentstream_turn_ask_waiting
+};
+
+
+static u_char *
+ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    u_char                       *p;
+    ngx_http_agentstream_node_t  *node;
+
+    node = turn->node;
+
+    if (turn->failed && !turn->terminal) {
+        return NULL;
+    }
+
+    if (!turn->started && !turn->terminal) {
+        /* an event overtook the answer to the prompt */
+        turn->started = 1;
+
+        if (ngx_http_agentstream_translate_start(turn->translate) != NGX_OK) {
+            return NULL;
+        }
+    }
+
+    size += ngx_http_agentstream_sse_head_size(&turn->id)
+            + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN
+            + ngx_http_agentstream_translate_origin(turn->translate)->len;
+
+    p = ngx_http_agentstream_journal_reserve(
+                                          ngx_http_agentstream_worker->zone,
+                                          node, size, turn->conf->turn_size);
+
+    if (p == NULL) {
+        p = ngx_http_agentstream_turn_squeeze(turn, size);
+
+        if (p == NULL) {
+            return NULL;
+        }
+    }
+
+    return ngx_http_agentstream_sse_head(p, &turn->id,
+                                         node->journal.last_seq + 1);
+}
+
+
+/* the zone is full, or has not as many pages in a row: the packet is written
+   elsewhere, and put into the journal in pieces; only a small one, and the last
+   one, get by with what the turn has */
+
+static u_char *
+ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
+    size_t size)
+{
+    u_char                       *p;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    p = turn->terminal ? ngx_http_agentstream_journal_reserve_tail(zone,
+                                                              turn->node, size)
+                       : NULL;
+
+    if (p == NULL && (turn->terminal || size <= ngx_pagesize)) {
+        p = ngx_http_agentstream_journal_reserve_last(zone, turn->node, size);
+    }
+
+    if (p || turn->terminal) {
+        return p;
+    }
+
+    turn->scratch = ngx_alloc(size, ngx_cycle->log);
+
+    return turn->scratch;
+}
+
+
+/* if there is no room for the pieces either, the translator goes on as if the
+   packet was sent, and readers are told that it was not */
+
+static void
+ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn, u_char *last,
+    ngx_uint_t part)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    rc = ngx_http_agentstream_journal_append_pieces(zone, turn->node,
+                        turn->scratch, last, part,
+                        ngx_http_agentstream_translate_origin(turn->translate),
+                        turn->conf->turn_size);
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_journal_skip(zone, turn->node);
+    }
+
+    if (rc != NGX_OK && !turn->squeezed) {
+        turn->squeezed = 1;
+
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                      "agentstream turn: no room in the zone for a packet of "
+                      "%uz bytes, session %V, turn %V",
+                      (size_t) (last - turn->scratch), &turn->session,
+                      &turn->id);
+    }
+
+    ngx_free(turn->scratch);
+    turn->scratch = NULL;
+}
+
+
+static uint64_t
+ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    ngx_http_agentstream_node_t  *node;
+
+    node = turn->node;
+
+    last = ngx_http_agentstream_sse_tail(last);
+
+    if (turn->scratch) {
+        ngx_http_agentstream_turn_patch(turn, last, part);
+
+    } else {
+        ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
+                                            node, last, part,
+                       ngx_http_agentstream_translate_origin(turn->translate));
+    }
+
+    node->state = NGX_HTTP_AGENTSTREAM_TURN_RUNNING;
+
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+
+    return node->journal.last_seq;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    ngx_str_t                    **element;
+    ngx_http_agentstream_route_t  *route, **routes;
+
+    route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
+
+    if (route == NULL) {
+        return NGX_ERROR;
+    }
+
+    element = ngx_array_push(&turn->sessions);
+
+    if (element == NULL) {
+        return NGX_ERROR;
+    }
+
+    routes = ngx_array_push(&turn->routes);
+
+    if (routes == NULL) {
+        turn->sessions.nelts--;
+        return NGX_ERROR;
+    }
+
+    *element = session;
+    *routes = route;
+
+    if (turn->sub.hub) {
+        ngx_http_agentstream_hub_route(&turn->sub, route, session);
+    }
+
+    return NGX_OK;
+}
+
+
+/* contract 4.5: a delta of an unknown message is neither dropped nor guessed */
+
+static void
+ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
+    ngx_str_t *message)
+{
+    ngx_http_agentstream_turn_t *turn = ctx;
+
+    ngx_http_agentstream_call_t    *call;
+    ngx_http_agentstream_lookup_t  *lookup;
+
+    if (turn->nlookups == NGX_HTTP_AGENTSTREAM_TURN_LOOKUPS) {
+        return;
+    }
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_MESSAGE,
+                                            session, message,
+                                            &turn->directory);
+    if (call == NULL) {
+        return;
+    }
+
+    lookup = ngx_palloc(call->pool, sizeof(ngx_http_agentstream_lookup_t));
+
+    if (lookup == NULL) {
+        goto failed;
+    }
+
+    lookup->session.len = session->len;
+    lookup->session.data = ngx_pstrdup(call->pool, session);
+
+    if (lookup->session.data == NULL) {
+        goto failed;
+    }
+
+    lookup->turn = turn;
+    lookup->call = call;
+
+    call->done_handler = ngx_http_agentstream_turn_lookup_done;
+    call->data = lookup;
+
+    ngx_queue_insert_tail(&turn->lookups, &lookup->queue);
+    turn->nlookups++;
+
+    ngx_http_agentstream_call_open(call);
+
+    return;
+
+failed:
+
+    ngx_http_agentstream_call_destroy(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_lookup_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_lookup_t *lookup = data;
+
+    ngx_int_t                     rc;
+    ngx_http_agentstream_json_t   json;
+    ngx_http_agentstream_turn_t  *turn;
+
+    turn = lookup->turn;
+
+    ngx_queue_remove(&lookup->queue);
+    turn->nlookups--;
+
+    if (call->status != NGX_HTTP_OK) {
+        /* the message's own events, or the end of the turn, will tell */
+        return;
+    }
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, call->body.data,
+                                         call->body.len);
+
+    if (rc == NGX_OK) {
+        ngx_http_agentstream_turn_clock(turn);
+        rc = ngx_http_agentstream_translate_message(turn->translate,
+                                                    &lookup->session, &json, 0);
+
+    } else {
+        rc = NGX_OK;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+void
+ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_queue_t                    *q;
+    ngx_http_agentstream_lookup_t  *lookup;
+
+    while (!ngx_queue_empty(&turn->lookups)) {
+        q = ngx_queue_head(&turn->lookups);
+        ngx_queue_remove(q);
+
+        lookup = ngx_queue_data(q, ngx_http_agentstream_lookup_t, queue);
+        ngx_http_agentstream_call_close(lookup->call);
+    }
+
+    turn->nlookups = 0;
+}
+
+
+void
+ngx_http_agentstream_turn_clock(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_translate_time(turn->translate,
+                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_current_msec);
+}

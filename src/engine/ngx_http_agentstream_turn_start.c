@@ -1,0 +1,461 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * How a turn starts (contract 4.1, 4.3, 4.4).  Resolve the session,
+ * subscribe to its directory's events, then send the prompt, once.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+/* the first event follows an accepted prompt within a second or two */
+#define NGX_HTTP_AGENTSTREAM_TURN_FIRST   10000
+
+/* a prompt whose answer was lost may still be on its way: for how long it is
+   looked for, after times that are each twice the one before */
+#define NGX_HTTP_AGENTSTREAM_TURN_CHECK   250
+#define NGX_HTTP_AGENTSTREAM_TURN_CHECKS  15000
+
+
+static void ngx_http_agentstream_turn_resolve_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_turn_check_files(
+    ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn);
+static ngx_int_t ngx_http_agentstream_turn_share(
+    ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_prompt_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_turn_check_body(void *data, u_char *pos,
+    size_t len);
+static void ngx_http_agentstream_turn_check_done(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_turn_check_again(
+    ngx_http_agentstream_turn_t *turn, ngx_uint_t status);
+
+
+/* contract 4.1: the session must exist, its directory chooses the stream */
+
+void
+ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn)
+{
+    turn->call = ngx_http_agentstream_call_session(turn->conf, &turn->route,
+                                       &turn->session,
+                                       ngx_http_agentstream_turn_resolve_done,
+                                       turn);
+    if (turn->call == NULL) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+    }
+}
+
+
+static void
+ngx_http_agentstream_turn_resolve_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_int_t  rc;
+
+    turn->call = NULL;
+
+    if (call->status == NGX_HTTP_NOT_FOUND && call->answered) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "Session not found", NULL);
+        return;
+    }
+
+    if (call->status != NGX_HTTP_OK && turn->adopted) {
+        /* it runs there, whether we are answered or not */
+        ngx_http_agentstream_turn_again(turn, call->status);
+        return;
+    }
+
+    if (call->status != NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_unreachable(turn, call->status);
+        return;
+    }
+
+    rc = ngx_http_agentstream_opencode_directory(turn->pool, &call->body,
+                                                 &turn->session,
+                                                 &turn->directory);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
+                                       "OpenCode's answer makes no sense",
+                                       NULL);
+        return;
+    }
+
+    if (ngx_http_agentstream_turn_check_files(turn) != NGX_OK) {
+        return;
+    }
+
+    if (ngx_http_agentstream_turn_share(turn) != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "Out of zone memory", NULL);
+        return;
+    }
+
+    turn->phase = ngx_http_agentstream_turn_subscribing;
+
+    /* contract 4.3: subscribed before the prompt is sent */
+
+    if (ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
+                                      &turn->directory)
+        != NGX_OK)
+    {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
+    ngx_http_agentstream_turn_route(turn);
+}
+
+
+/* OpenCode opens the files that a prompt names without asking anybody; a turn
+   with one outside of the session's directory fails here */
+
+static ngx_int_t
+ngx_http_agentstream_turn_check_files(ngx_http_agentstream_turn_t *turn)
+{
+    u_char       reason[128];
+    const char  *field;
+
+    field = ngx_http_agentstream_prompt_outside(&turn->files,
+                                                &turn->directory);
+    if (field == NULL) {
+        return NGX_OK;
+    }
+
+    (void) ngx_snprintf(reason, sizeof(reason),
+                        "\"%s\" must lie in the session's directory%Z", field);
+
+    ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_REQUEST,
+                                   (const char *) reason, NULL);
+
+    return NGX_DECLINED;
+}
+
+
+/* the events of the session, and of its subagents if there are any yet */
+
+static void
+ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_str_t                     **sessions;
+    ngx_uint_t                      i;
+    ngx_http_agentstream_route_t  **routes;
+
+    routes = turn->routes.elts;
+    sessions = turn->sessions.elts;
+
+    for (i = 0; i < turn->routes.nelts; i++) {
+        ngx_http_agentstream_hub_route(&turn->sub, routes[i], sessions[i]);
+    }
+}
+
+
+/* other workers answer questions of this turn */
+
+static ngx_int_t
+ngx_http_agentstream_turn_share(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    rc = ngx_http_agentstream_zone_directory_locked(zone, turn->node,
+                                                    &turn->directory);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+void
+ngx_http_agentstream_turn_ready(void *data)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->broken = 0;
+
+    if (turn->phase == ngx_http_agentstream_turn_subscribing) {
+
+        if (turn->adopted) {
+            ngx_http_agentstream_turn_resume(turn);
+
+        } else {
+            ngx_http_agentstream_turn_prompt(turn);
+        }
+
+        return;
+    }
+
+    if (turn->phase == ngx_http_agentstream_turn_running) {
+        /* what is being read may be older than the stream */
+        ngx_http_agentstream_reconcile_stop(&turn->reconcile);
+
+        turn->poll_at = 0;
+        ngx_http_agentstream_turn_reconcile(turn);
+    }
+}
+
+
+void
+ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    if (turn->node->interrupted) {
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+        return;
+    }
+
+    if (turn->unsure) {
+        turn->phase = ngx_http_agentstream_turn_probing;
+        ngx_http_agentstream_turn_probe(turn);
+        return;
+    }
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_PROMPT,
+                                            &turn->session, NULL,
+                                            &turn->directory);
+    if (call == NULL) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+        return;
+    }
+
+    call->content = turn->prompt;
+    call->done_handler = ngx_http_agentstream_turn_prompt_done;
+    call->data = turn;
+
+    turn->call = call;
+    turn->phase = ngx_http_agentstream_turn_prompting;
+    turn->node->prompted = 1;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+static void
+ngx_http_agentstream_turn_prompt_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    ngx_uint_t  status;
+    ngx_str_t   details;
+    u_char      buf[sizeof("{\"status\":}") + NGX_INT_T_LEN];
+
+    turn->call = NULL;
+    status = call->status;
+
+    /* it is not sent again, and may be large */
+
+    (void) ngx_pfree(turn->pool, turn->prompt.data);
+
+    if (turn->phase != ngx_http_agentstream_turn_prompting) {
+
+        /* events were faster than the answer */
+
+        if (status < 200 || status >= 300) {
+            ngx_http_agentstream_turn_reconcile(turn);
+
+        } else {
+            ngx_http_agentstream_turn_judge(turn, NGX_OK);
+        }
+
+        return;
+    }
+
+    if (status >= 200 && status < 300) {
+        ngx_http_agentstream_turn_accepted(turn, NGX_OK);
+        return;
+    }
+
+    if (call->unsent) {
+        ngx_http_agentstream_turn_unreachable(turn, status);
+        return;
+    }
+
+    if (!call->answered) {
+        /* nobody knows what became of it */
+        ngx_http_agentstream_turn_check_prompt(turn, status);
+        return;
+    }
+
+    details.data = buf;
+    details.len = ngx_sprintf(buf, "{\"status\":%ui}", status) - buf;
+
+    ngx_http_agentstream_turn_fail(turn, status,
+                                   "OpenCode refused the prompt", &details);
+}
+
+
+/* whether not a byte of the prompt has left */
+
+ngx_uint_t
+ngx_http_agentstream_turn_unprompted(ngx_http_agentstream_turn_t *turn)
+{
+    if (turn->phase == ngx_http_agentstream_turn_prompting) {
+        return turn->call && turn->check == 0
+               && ngx_http_agentstream_call_unsent(turn->call);
+    }
+
+    return turn->phase < ngx_http_agentstream_turn_prompting;
+}
+
+
+void
+ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
+    ngx_int_t rc)
+{
+    turn->phase = ngx_http_agentstream_turn_running;
+
+    if (turn->check) {
+        turn->check = 0;
+        turn->check_at = 0;
+
+        if (turn->call) {
+            ngx_http_agentstream_call_close(turn->call);
+            turn->call = NULL;
+        }
+    }
+
+    if (rc == NGX_OK && !turn->started) {
+        turn->started = 1;
+        ngx_http_agentstream_turn_clock(turn);
+        rc = ngx_http_agentstream_translate_start(turn->translate);
+    }
+
+    if (turn->adopted) {
+        /* events were missed */
+        ngx_http_agentstream_turn_resume(turn);
+
+    } else if (turn->poll_at == 0
+               && !ngx_http_agentstream_translate_state(turn->translate)
+                   ->user_seen)
+    {
+        turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_FIRST;
+    }
+
+    ngx_http_agentstream_turn_judge(turn, rc);
+}
+
+
+/* a prompt must never be sent twice: OpenCode would run it twice */
+
+void
+ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    turn->code = status;
+    turn->check = NGX_HTTP_AGENTSTREAM_TURN_CHECK;
+    turn->check_until = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_CHECKS;
+
+    ngx_http_agentstream_turn_check(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_check(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                            NGX_HTTP_AGENTSTREAM_GET_MESSAGE,
+                                            &turn->session, &turn->id,
+                                            &turn->directory);
+    if (call == NULL) {
+        ngx_http_agentstream_turn_check_again(turn, 0);
+        return;
+    }
+
+    call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
+    call->body_handler = ngx_http_agentstream_turn_check_body;
+    call->done_handler = ngx_http_agentstream_turn_check_done;
+    call->data = turn;
+
+    turn->call = call;
+
+    ngx_http_agentstream_call_open(call);
+}
+
+
+/* that it is there is all there is to know, however large it is */
+
+static ngx_int_t
+ngx_http_agentstream_turn_check_body(void *data, u_char *pos, size_t len)
+{
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_turn_check_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->call = NULL;
+
+    if (call->status == NGX_HTTP_OK) {
+        ngx_http_agentstream_turn_accepted(turn, NGX_OK);
+        return;
+    }
+
+    ngx_http_agentstream_turn_check_again(turn, call->status);
+}
+
+
+static void
+ngx_http_agentstream_turn_check_again(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t status)
+{
+    ngx_uint_t   code;
+    const char  *reason;
+
+    if ((ngx_msec_int_t) (turn->check_until - ngx_current_msec) > 0) {
+        turn->check_at = ngx_current_msec + turn->check;
+        turn->check *= 2;
+
+        ngx_http_agentstream_turn_schedule(turn);
+        return;
+    }
+
+    /* should it come after all, it is not to run */
+
+    code = (turn->code == NGX_HTTP_GATEWAY_TIME_OUT)
+           ? NGX_HTTP_GATEWAY_TIME_OUT : NGX_HTTP_BAD_GATEWAY;
+
+    reason = (status == NGX_HTTP_NOT_FOUND)
+             ? "The answer to the prompt was lost, and OpenCode does not have "
+               "the prompt"
+             : "The answer to the prompt was lost, and OpenCode cannot be "
+               "reached";
+
+    ngx_http_agentstream_turn_abort(turn, code, reason);
+}

@@ -1,0 +1,49 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_HISTORY_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_HISTORY_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_output.h"
+
+
+/*
+ * A session's stored messages as the packets that its turns sent, in
+ * a response that is made while OpenCode's answer arrives: no more of it is in
+ * memory than one message and what the client has not taken yet.
+ */
+
+
+/* nothing was sent: the request is the caller's again; status is the call's */
+typedef void (*ngx_http_agentstream_history_pt)(void *data,
+    ngx_uint_t status);
+
+
+typedef struct {
+    ngx_http_agentstream_output_t       *output;   /* the request's */
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_str_t                            route;    /* these two in the
+                                                      request's pool */
+    ngx_str_t                            session;
+    ngx_uint_t                           limit;    /* of messages, 0: none */
+    ngx_uint_t                           sse;      /* else a JSON array */
+    ngx_http_agentstream_history_pt      failed;
+    void                                *data;
+} ngx_http_agentstream_history_args_t;
+
+
+/* takes the request over as reader_attach() does; NGX_DONE, or NGX_ERROR: no
+   memory */
+ngx_int_t ngx_http_agentstream_history_start(ngx_http_request_t *r,
+    ngx_http_agentstream_history_args_t *args);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_HISTORY_H_INCLUDED_ */

@@ -1,0 +1,370 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Stored messages become turns again.  Each turn has a translator of
+ * its own, as it had when it ran, that goes when the turn is told.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_history_int.h"
+#include "ngx_http_agentstream_turn.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+static ngx_int_t ngx_http_agentstream_history_begin(
+    ngx_http_agentstream_history_t *h, ngx_str_t *turn);
+static ngx_int_t ngx_http_agentstream_history_finish(
+    ngx_http_agentstream_history_t *h);
+static ngx_int_t ngx_http_agentstream_history_runs(
+    ngx_http_agentstream_history_t *h);
+static ngx_int_t ngx_http_agentstream_history_events(
+    ngx_http_agentstream_history_t *h, ngx_uint_t info);
+
+
+ngx_int_t
+ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
+{
+    ngx_http_agentstream_history_t *h = ctx;
+
+    ngx_int_t                     rc;
+    ngx_str_t                     turn;
+    ngx_uint_t                    info, assistant, opens;
+    ngx_http_agentstream_json_t  *json;
+
+    json = &h->json;
+
+    rc = ngx_http_agentstream_json_parse(json, text, len);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    info = ngx_http_agentstream_json_get(json, 0, "info");
+
+    assistant = ngx_http_agentstream_json_is(json,
+                           ngx_http_agentstream_opencode_get(json, info,
+                                                             "role"),
+                           "assistant");
+
+    rc = ngx_http_agentstream_opencode_opens(json, 0, &h->again);
+
+    if (rc == NGX_AGAIN) {
+        /* told when it came first */
+        return NGX_OK;
+    }
+
+    opens = (rc == NGX_OK);
+
+    if (opens || h->translate == NULL) {
+
+        /* with a limit the first one may be in the middle of a turn */
+
+        turn = ngx_http_agentstream_opencode_text(json, info,
+                                             assistant ? "parentID" : "id");
+
+        if (ngx_http_agentstream_history_finish(h) != NGX_OK
+            || ngx_http_agentstream_history_begin(h, &turn) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_http_agentstream_history_time(h, "created");
+
+    if (opens
+        && ngx_http_agentstream_translate_start(h->translate) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (assistant) {
+        h->nanswers++;
+        h->unfinished = ngx_http_agentstream_json_get(json, info, "finish")
+                        == 0
+                        && ngx_http_agentstream_json_get(json, info, "error")
+                           == 0;
+    }
+
+    if (ngx_http_agentstream_translate_message(h->translate, &h->args.session,
+                                               json, 0)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_history_time(h, "completed");
+
+    if (ngx_http_agentstream_history_events(h, info) != NGX_OK
+        || ngx_http_agentstream_history_flush(h) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_agentstream_history_find_children(h, &h->args.session);
+
+    return (rc == NGX_OK) ? NGX_AGAIN : (rc == NGX_ERROR) ? rc : NGX_OK;
+}
+
+
+/* what an event told when it was live, and a message tells now */
+
+static ngx_int_t
+ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
+    ngx_uint_t info)
+{
+    ngx_uint_t                     v, parts, tool, state, status;
+    ngx_http_agentstream_json_t   *json;
+    ngx_http_agentstream_event_t   ev;
+
+    json = &h->json;
+
+    ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
+
+    ev.json = json;
+    ev.session = h->args.session;
+
+    v = ngx_http_agentstream_opencode_get(json, info, "summary");
+
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    {
+        ev.type = NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED;
+        ev.properties = info;
+
+        return ngx_http_agentstream_translate_event(h->translate, &ev);
+    }
+
+    parts = ngx_http_agentstream_json_get(json, 0, "parts");
+
+    for (v = parts ? ngx_http_agentstream_json_first(json, parts) : 0;
+         v;
+         v = ngx_http_agentstream_json_next(json, parts, v))
+    {
+        tool = ngx_http_agentstream_json_get(json, v, "tool");
+        state = ngx_http_agentstream_json_get(json, v, "state");
+        status = ngx_http_agentstream_opencode_get(json, state, "status");
+
+        if (!ngx_http_agentstream_json_is(json, tool, "todowrite")
+            || !ngx_http_agentstream_json_is(json, status, "completed"))
+        {
+            continue;
+        }
+
+        ev.type = NGX_HTTP_AGENTSTREAM_EVENT_TODO;
+        ev.properties = ngx_http_agentstream_json_get(json, state, "input");
+
+        if (ngx_http_agentstream_translate_event(h->translate, &ev) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_history_begin(ngx_http_agentstream_history_t *h,
+    ngx_str_t *turn)
+{
+    ngx_http_agentstream_loc_conf_t        *conf;
+    ngx_http_agentstream_translate_conf_t   tcf;
+
+    conf = h->args.conf;
+
+    h->pool = ngx_create_pool(4096, h->request->connection->log);
+    if (h->pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    h->turn.len = turn->len;
+    h->turn.data = ngx_pstrdup(h->pool, turn);
+    if (h->turn.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
+
+    tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+    tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    tcf.history = 1;
+
+    h->translate = ngx_http_agentstream_translate_create(h->pool, &tcf,
+                                          &ngx_http_agentstream_history_sink,
+                                          h, &h->args.session, &h->turn);
+    if (h->translate == NULL) {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* the turn at hand, if there is one, has all its messages */
+
+static ngx_int_t
+ngx_http_agentstream_history_finish(ngx_http_agentstream_history_t *h)
+{
+    ngx_int_t  rc;
+
+    if (h->translate == NULL) {
+        return NGX_OK;
+    }
+
+    rc = NGX_OK;
+
+    /* why a turn has no answer at all is not stored */
+
+    if (h->nanswers) {
+        rc = ngx_http_agentstream_translate_finish(h->translate,
+                                                   h->unfinished);
+    }
+
+    ngx_http_agentstream_history_destroy_turn(h);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
+{
+    ngx_int_t  rc;
+
+    rc = h->translate ? ngx_http_agentstream_history_runs(h) : NGX_DECLINED;
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    if (rc == NGX_OK) {
+        /* the end of a turn that runs is not told here */
+        ngx_http_agentstream_history_destroy_turn(h);
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_history_finish(h);
+}
+
+
+/* NGX_OK: it runs, or did when OpenCode was asked; NGX_DECLINED: it is over */
+
+static ngx_int_t
+ngx_http_agentstream_history_runs(ngx_http_agentstream_history_t *h)
+{
+    ngx_str_t  then;
+
+    then = h->running;
+
+    if (ngx_http_agentstream_history_running(h) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if ((then.len == h->turn.len
+         && ngx_memcmp(then.data, h->turn.data, then.len) == 0)
+        || (h->running.len == h->turn.len
+            && ngx_memcmp(h->running.data, h->turn.data, h->turn.len) == 0))
+    {
+        return NGX_OK;
+    }
+
+    return NGX_DECLINED;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
+{
+    u_char                       *p;
+    ngx_str_t                     key;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    pool = h->request->pool;
+    zone = ngx_http_agentstream_worker->zone;
+
+    p = ngx_pnalloc(pool, NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE);
+
+    if (p == NULL
+        || ngx_http_agentstream_turn_key(pool, h->args.conf, &h->args.route,
+                                         &h->args.session, &key)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    h->running.data = p;
+    h->running.len = 0;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_running_locked(zone, &key);
+
+    if (node) {
+        h->running.len = node->sn.str.len;
+        ngx_memcpy(p, node->sn.str.data, node->sn.str.len);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return NGX_OK;
+}
+
+
+/* a stored packet has the time of what it tells */
+
+void
+ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,
+    const char *name)
+{
+    int64_t                       msec;
+    ngx_uint_t                    v;
+    ngx_http_agentstream_json_t  *json;
+
+    json = &h->json;
+
+    v = ngx_http_agentstream_json_get(json, 0, "info");
+    v = ngx_http_agentstream_opencode_get(json, v, "time");
+    v = ngx_http_agentstream_opencode_get(json, v, name);
+
+    msec = ngx_http_agentstream_json_integer(json, v, 0);
+
+    if (msec > 0) {
+        ngx_http_agentstream_acp_timestamp(h->timestamp, msec / 1000,
+                                           msec % 1000);
+
+    } else if (h->timestamp[0] == '\0') {
+        ngx_memcpy(h->timestamp, ngx_http_agentstream_turn_timestamp(),
+                   NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
+    }
+
+    ngx_http_agentstream_translate_time(h->translate, h->timestamp, 0);
+}
+
+
+void
+ngx_http_agentstream_history_destroy_turn(ngx_http_agentstream_history_t *h)
+{
+    if (h->translate) {
+        ngx_http_agentstream_translate_destroy(h->translate);
+        h->translate = NULL;
+    }
+
+    if (h->pool) {
+        ngx_destroy_pool(h->pool);
+        h->pool = NULL;
+    }
+
+    ngx_memzero(&h->children, sizeof(ngx_array_t));
+
+    h->nchildren = 0;
+    h->nanswers = 0;
+    h->unfinished = 0;
+}

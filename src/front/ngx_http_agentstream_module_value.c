@@ -1,0 +1,126 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Values of directives that are more than nginx's own slots can read.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_fields.h"
+#include "ngx_http_agentstream_module_value.h"
+
+
+ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[] = {
+    { ngx_string("content"), NGX_HTTP_AGENTSTREAM_FIELD_CONTENT },
+    { ngx_string("parts"), NGX_HTTP_AGENTSTREAM_FIELD_PARTS },
+    { ngx_string("model"), NGX_HTTP_AGENTSTREAM_FIELD_MODEL },
+    { ngx_string("agent"), NGX_HTTP_AGENTSTREAM_FIELD_AGENT },
+    { ngx_string("system"), NGX_HTTP_AGENTSTREAM_FIELD_SYSTEM },
+    { ngx_string("variant"), NGX_HTTP_AGENTSTREAM_FIELD_VARIANT },
+    { ngx_string("tools"), NGX_HTTP_AGENTSTREAM_FIELD_TOOLS },
+    { ngx_string("client_request_id"),
+      NGX_HTTP_AGENTSTREAM_FIELD_REQUEST_ID },
+    { ngx_string("title"), NGX_HTTP_AGENTSTREAM_FIELD_TITLE },
+    { ngx_string("all"), NGX_HTTP_AGENTSTREAM_FIELD_ALL },
+    { ngx_null_string, 0 }
+};
+
+
+char *
+ngx_http_agentstream_module_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    ngx_http_agentstream_main_conf_t *amcf = conf;
+
+    ssize_t     size;
+    ngx_str_t  *value, s;
+
+    if (amcf->zone_size != NGX_CONF_UNSET_SIZE) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    size = ngx_parse_size(&value[1]);
+
+    if (size == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid zone size \"%V\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (size < (ssize_t) (64 * ngx_pagesize)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "agentstream zone \"%V\" is too small", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    amcf->zone_size = size;
+
+    if (cf->args->nelts == 2) {
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strncmp(value[2].data, "retain=", 7) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\"", &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    s.data = value[2].data + 7;
+    s.len = value[2].len - 7;
+
+    amcf->retain = ngx_parse_time(&s, 0);
+
+    if (amcf->retain == (ngx_msec_t) NGX_ERROR || amcf->retain < 1000) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid time in \"%V\", at least 1s is needed",
+                           &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_agentstream_module_model(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    char  *p = conf;
+
+    char                       *rv;
+    ngx_str_t                   provider, model;
+    ngx_http_complex_value_t  **value;
+
+    rv = ngx_http_set_complex_value_slot(cf, cmd, conf);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    value = (ngx_http_complex_value_t **) (p + cmd->offset);
+
+    /* one with variables is known when a request comes */
+
+    if ((*value)->lengths == NULL
+        && (*value)->value.len
+        && ngx_http_agentstream_fields_split(&(*value)->value, &provider,
+                                             &model)
+           != NGX_OK)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "agentstream_model \"%V\" must be "
+                           "\"provider/model\"", &(*value)->value);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}

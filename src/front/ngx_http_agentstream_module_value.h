@@ -1,0 +1,31 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_MODULE_VALUE_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_MODULE_VALUE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+/*
+ * What the table of commands refers to: "agentstream_zone",
+ * "agentstream_model", the names that "agentstream_fields" can list.
+ */
+
+
+char *ngx_http_agentstream_module_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_agentstream_module_model(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+extern ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[];
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_MODULE_VALUE_H_INCLUDED_ */

@@ -1,0 +1,608 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The output.  One call of the filters for each buffer; while the
+ * client has not taken it, nothing more is asked for.  Buffers and links are
+ * reused, so that a stream that is open for a day grows by nothing.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include <nginx.h>
+#include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+typedef struct ngx_http_agentstream_output_mem_s {
+    size_t                               size;     /* of data */
+    u_char                               data[1];
+} ngx_http_agentstream_output_mem_t;
+
+
+static void ngx_http_agentstream_output_wait_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_output_test_writing(
+    ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_output_init(
+    ngx_http_agentstream_output_t *out);
+static void ngx_http_agentstream_output_cleanup(void *data);
+static void ngx_http_agentstream_output_free_buf(void *data);
+static ngx_int_t ngx_http_agentstream_output_push(
+    ngx_http_agentstream_output_t *out, ngx_chain_t *in);
+static void ngx_http_agentstream_output_write_handler(ngx_http_request_t *r);
+static void ngx_http_agentstream_output_timer_handler(ngx_event_t *ev);
+static ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
+    const char *key, const char *value);
+
+
+/* a client that keeps up takes it at once: one serves almost all of them */
+
+u_char *
+ngx_http_agentstream_output_alloc(size_t size)
+{
+    ngx_http_agentstream_output_mem_t  *mem;
+
+    mem = ngx_http_agentstream_worker->spare;
+
+    if (mem && size <= mem->size) {
+        ngx_http_agentstream_worker->spare = NULL;
+        return mem->data;
+    }
+
+    size = ngx_max(size, NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE);
+
+    mem = ngx_alloc(sizeof(ngx_http_agentstream_output_mem_t) + size,
+                    ngx_cycle->log);
+    if (mem == NULL) {
+        return NULL;
+    }
+
+    mem->size = size;
+
+    return mem->data;
+}
+
+
+void
+ngx_http_agentstream_output_free(u_char *p)
+{
+    ngx_http_agentstream_output_mem_t  *mem;
+
+    mem = (ngx_http_agentstream_output_mem_t *)
+              (p - offsetof(ngx_http_agentstream_output_mem_t, data));
+
+    if (mem->size == NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE
+        && ngx_http_agentstream_worker->spare == NULL)
+    {
+        ngx_http_agentstream_worker->spare = mem;
+        return;
+    }
+
+    ngx_free(mem);
+}
+
+
+void
+ngx_http_agentstream_output_wait(ngx_http_request_t *r)
+{
+    ngx_event_t  *rev, *wev;
+
+    /* a worker that leaves need not linger for what was read whole */
+    r->lingering_close = 0;
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_agentstream_output_wait_handler;
+
+    rev = r->connection->read;
+    wev = r->connection->write;
+
+    if (rev->ready) {
+        ngx_post_event(rev, &ngx_posted_events);
+    }
+
+    if (wev->error) {
+        ngx_post_event(wev, &ngx_posted_events);
+    }
+}
+
+
+static void
+ngx_http_agentstream_output_wait_handler(ngx_http_request_t *r)
+{
+    (void) ngx_http_agentstream_output_test_writing(r);
+}
+
+
+/*
+ * A client of HTTP/3 that wants no more of a response says STOP_SENDING.  The
+ * request, which was read whole, has no error then, and test_reading() sees
+ * nothing; but nothing can be written any more.  NGX_DONE: the client has left,
+ * and so has the request.
+ */
+
+static ngx_int_t
+ngx_http_agentstream_output_test_writing(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    if (!c->write->error) {
+        return NGX_OK;
+    }
+
+    c->error = 1;
+
+    ngx_log_error(NGX_LOG_INFO, c->log, 0,
+                  "client prematurely closed connection");
+
+    ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+
+    return NGX_DONE;
+}
+
+
+void
+ngx_http_agentstream_output_exit_worker(void)
+{
+    if (ngx_http_agentstream_worker->spare) {
+        ngx_free(ngx_http_agentstream_worker->spare);
+        ngx_http_agentstream_worker->spare = NULL;
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
+    ngx_msec_t keepalive, ngx_http_agentstream_output_pt handler,
+    ngx_http_agentstream_output_pt destroy, void *data)
+{
+    ngx_http_request_t  *r;
+
+    r = out->request;
+
+    if (ngx_http_get_module_ctx(r, ngx_http_agentstream_module) != out
+        && ngx_http_agentstream_output_init(out) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    out->keepalive = keepalive;
+    out->handler = handler;
+    out->destroy = destroy;
+    out->data = data;
+
+    out->open = 1;
+    ngx_http_agentstream_count(STREAMS, 1);
+
+    ngx_http_agentstream_output_wait(r);
+    r->write_event_handler = ngx_http_agentstream_output_write_handler;
+
+    out->sent_at = ngx_current_msec;
+
+    if (keepalive) {
+        ngx_add_timer(&out->timer, keepalive);
+    }
+
+    return NGX_OK;
+}
+
+
+/* for the first user */
+
+static ngx_int_t
+ngx_http_agentstream_output_init(ngx_http_agentstream_output_t *out)
+{
+    ngx_connection_t          *c;
+    ngx_http_request_t        *r;
+    ngx_http_cleanup_t        *cln;
+    ngx_pool_cleanup_t        *pcln;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    r = out->request;
+    c = r->connection;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    /* a packet does not wait until the one before it is acknowledged */
+
+    if (clcf->tcp_nodelay && ngx_tcp_nodelay(c) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
+    pcln = ngx_pool_cleanup_add(r->pool, 0);
+
+    if (cln == NULL || pcln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_agentstream_output_cleanup;
+    cln->data = out;
+
+    pcln->handler = ngx_http_agentstream_output_free_buf;
+    pcln->data = out;
+
+    out->timer.handler = ngx_http_agentstream_output_timer_handler;
+    out->timer.data = out;
+    out->timer.log = c->log;
+
+    ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out)
+{
+    out->destroy = NULL;
+
+    ngx_http_agentstream_output_cleanup(out);
+}
+
+
+static void
+ngx_http_agentstream_output_cleanup(void *data)
+{
+    ngx_http_agentstream_output_t *out = data;
+
+    if (out->timer.timer_set) {
+        ngx_del_timer(&out->timer);
+    }
+
+    if (out->open) {
+        out->open = 0;
+        ngx_http_agentstream_count(STREAMS, -1);
+    }
+
+    if (out->destroy) {
+        out->destroy(out->data);
+    }
+}
+
+
+/* frames of HTTP/2 may point to the buffer as long as there is the pool */
+
+static void
+ngx_http_agentstream_output_free_buf(void *data)
+{
+    ngx_http_agentstream_output_t *out = data;
+
+    if (out->buf.start) {
+        ngx_http_agentstream_output_free(out->buf.start);
+        out->buf.start = NULL;
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_header(ngx_http_request_t *r, ngx_uint_t status)
+{
+    ngx_int_t  rc;
+
+    r->headers_out.status = status;
+
+    if (ngx_http_agentstream_output_headers(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_send_header(r);
+
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_count(OPENED, 1);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
+    u_char *p, u_char *last, ngx_uint_t end)
+{
+    ngx_buf_t  *b;
+
+    b = &out->buf;
+
+    ngx_memzero(b, sizeof(ngx_buf_t));
+
+    b->start = p;
+    b->pos = p;
+    b->last = last;
+    b->temporary = (p != last);
+    b->flush = 1;
+    b->last_buf = end;
+    b->tag = (ngx_buf_tag_t) &ngx_http_agentstream_module;
+
+    out->link.buf = b;
+    out->link.next = NULL;
+    out->last = end;
+
+    return ngx_http_agentstream_output_push(out, &out->link);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_output_push(ngx_http_agentstream_output_t *out,
+    ngx_chain_t *in)
+{
+    ngx_int_t                  rc;
+    ngx_event_t               *wev;
+    ngx_http_request_t        *r;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    r = out->request;
+    wev = r->connection->write;
+
+    rc = ngx_http_output_filter(r, in);
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    out->sent_at = ngx_current_msec;
+
+    if (ngx_buf_size(&out->buf) == 0) {
+
+        ngx_http_agentstream_output_free_buf(out);
+
+        if (rc != NGX_AGAIN) {
+            out->busy = 0;
+
+            if (wev->timer_set && !wev->delayed) {
+                ngx_del_timer(wev);
+            }
+
+            return rc;
+        }
+
+        /* a copy of it, or the end of its chunk, is still on its way */
+    }
+
+    if (out->last) {
+        /* finalizing sends the rest */
+        return rc;
+    }
+
+    out->busy = 1;
+    r->write_event_handler = ngx_http_agentstream_output_write_handler;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (!wev->delayed) {
+        ngx_add_timer(wev, clcf->send_timeout);
+    }
+
+    if (ngx_handle_write_event(wev, clcf->send_lowat) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return NGX_AGAIN;
+}
+
+
+void
+ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
+    ngx_int_t rc)
+{
+    ngx_connection_t  *c;
+
+    c = out->request->connection;
+
+    if (out->timer.timer_set) {
+        ngx_del_timer(&out->timer);
+    }
+
+    /* filters of headers may not begin twice */
+
+    if (out->request->headers_out.status) {
+        rc = (rc >= NGX_HTTP_SPECIAL_RESPONSE) ? NGX_ERROR : rc;
+
+    } else if (rc == NGX_ERROR) {
+        rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_finalize_request(out->request, rc);
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_agentstream_output_write_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                       rc;
+    ngx_http_agentstream_output_t  *out;
+
+    out = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
+
+    if (r->connection->write->timedout) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, NGX_ETIMEDOUT,
+                      "client timed out");
+        r->connection->timedout = 1;
+        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
+        return;
+    }
+
+    if (ngx_http_agentstream_output_test_writing(r) != NGX_OK || !out->busy) {
+        return;
+    }
+
+    rc = ngx_http_agentstream_output_push(out, NULL);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+        return;
+    }
+
+    if (!out->busy) {
+        out->handler(out->data);
+    }
+}
+
+
+/* contract 2: a comment after silence, so that nobody on the way gives up */
+
+static void
+ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
+{
+    ngx_int_t                       rc;
+    ngx_buf_t                      *b;
+    ngx_msec_t                      silent;
+    ngx_connection_t               *c;
+    ngx_http_request_t             *r;
+    ngx_http_agentstream_output_t  *out;
+
+    static u_char  comment[] = ": keepalive\n\n";
+
+    out = ev->data;
+    r = out->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    silent = ngx_current_msec - out->sent_at;
+
+    if (silent < out->keepalive) {
+        ngx_add_timer(ev, out->keepalive - silent);
+        return;
+    }
+
+    ngx_add_timer(ev, out->keepalive);
+
+    if (out->busy || !r->header_sent) {
+        return;
+    }
+
+    b = &out->buf;
+
+    ngx_memzero(b, sizeof(ngx_buf_t));
+
+    b->pos = comment;
+    b->last = comment + sizeof(comment) - 1;
+    b->memory = 1;
+    b->flush = 1;
+    b->tag = (ngx_buf_tag_t) &ngx_http_agentstream_module;
+
+    out->link.buf = b;
+    out->link.next = NULL;
+
+    rc = ngx_http_agentstream_output_push(out, &out->link);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_headers(ngx_http_request_t *r)
+{
+    ngx_str_set(&r->headers_out.content_type, "text/event-stream");
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+
+#if (NGX_HTTP_GZIP)
+    /* contract 2: never compressed */
+    r->gzip_tested = 1;
+    r->gzip_ok = 0;
+#endif
+
+    if (ngx_http_agentstream_output_no_cache(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_agentstream_output_add_header(r, "X-Accel-Buffering",
+                                                  "no");
+}
+
+
+ngx_int_t
+ngx_http_agentstream_output_json_headers(ngx_http_request_t *r)
+{
+    ngx_str_set(&r->headers_out.content_type, "application/json");
+    r->headers_out.content_type_len = r->headers_out.content_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+
+    return ngx_http_agentstream_output_no_cache(r);
+}
+
+
+/*
+ * "expires" in the configuration changes the headers that nginx holds to be
+ * the response's Cache-Control and Expires, or adds them where there are none.
+ * So it gets some that are not in the list of what is sent: no cache may keep
+ * what is true only now.
+ */
+
+ngx_int_t
+ngx_http_agentstream_output_no_cache(ngx_http_request_t *r)
+{
+    ngx_table_elt_t  *control, *expires;
+
+    control = ngx_pcalloc(r->pool, 2 * sizeof(ngx_table_elt_t));
+    if (control == NULL) {
+        return NGX_ERROR;
+    }
+
+    expires = control + 1;
+
+    /* others look at them, too: gzip_proxied, $sent_http_cache_control */
+
+    control->hash = 1;
+    ngx_str_set(&control->value, "no-cache");
+
+    expires->hash = 1;
+    ngx_str_set(&expires->value, "Thu, 01 Jan 1970 00:00:01 GMT");
+
+    r->headers_out.expires = expires;
+
+#if (nginx_version >= 1023000)
+    r->headers_out.cache_control = control;
+#else
+    if (ngx_array_init(&r->headers_out.cache_control, r->pool, 1,
+                       sizeof(ngx_table_elt_t *))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    *(ngx_table_elt_t **) r->headers_out.cache_control.elts = control;
+    r->headers_out.cache_control.nelts = 1;
+#endif
+
+    return ngx_http_agentstream_output_add_header(r, "Cache-Control",
+                                                  "no-cache");
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_output_add_header(ngx_http_request_t *r, const char *key,
+    const char *value)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+    h->hash = 1;
+    h->key.len = ngx_strlen(key);
+    h->key.data = (u_char *) key;
+    h->value.len = ngx_strlen(value);
+    h->value.data = (u_char *) value;
+
+    return NGX_OK;
+}

@@ -1,0 +1,105 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+
+
+/*
+ * The response to one client, mostly an event stream: its headers,
+ * one buffer at a time, keepalive comments, and what happens when the client is
+ * slow or goes.
+ */
+
+
+/* as much as is sent at once, unless a packet is larger */
+#define NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE  16384
+
+
+/* the buffer is sent, there is room for the next one; or: the request ends,
+   the user frees itself */
+typedef void (*ngx_http_agentstream_output_pt)(void *data);
+
+
+/*
+ * One per request, in its pool, and none of it outlives that.  A request that
+ * is open for long has many users of it, one after the other: whatever is
+ * needed once is done for the first of them.
+ */
+
+typedef struct {
+    ngx_http_request_t                  *request;  /* set by its owner */
+
+    /* private */
+    unsigned                             busy:1;   /* buf is on its way */
+    unsigned                             last:1;   /* ... and ends it all */
+    unsigned                             open:1;   /* and counted as such */
+    ngx_msec_t                           sent_at;
+    ngx_buf_t                            buf;      /* its memory lives until
+                                                      it is sent */
+    ngx_chain_t                          link;
+    ngx_event_t                          timer;
+
+    /* the user's */
+    ngx_msec_t                           keepalive;
+    ngx_http_agentstream_output_pt       handler;
+    ngx_http_agentstream_output_pt       destroy;  /* NULL: there is no user */
+    void                                *data;
+} ngx_http_agentstream_output_t;
+
+
+/* the request, whose body was read, waits for something other than its client,
+   but sees it leave */
+void ngx_http_agentstream_output_wait(ngx_http_request_t *r);
+
+/* takes over the request, whose body was read; the output may be busy with
+   what the user before has sent.  keepalive 0: no comments; NGX_ERROR: nothing
+   will be called */
+ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
+    ngx_msec_t keepalive, ngx_http_agentstream_output_pt handler,
+    ngx_http_agentstream_output_pt destroy, void *data);
+
+/* the user gives it up, for another one to open it: nothing is called any
+   more */
+void ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out);
+
+/* NGX_OK or NGX_ERROR */
+ngx_int_t ngx_http_agentstream_output_header(ngx_http_request_t *r,
+    ngx_uint_t status);
+
+/* what output_send() sends; NULL: no memory */
+u_char *ngx_http_agentstream_output_alloc(size_t size);
+void ngx_http_agentstream_output_free(u_char *p);
+void ngx_http_agentstream_output_exit_worker(void);
+
+/*
+ * Sends from p to last, which was got by output_alloc() and is freed here; p
+ * may be NULL when it is the end.  NGX_OK: sent, NGX_AGAIN: handler will be
+ * called, NGX_ERROR.  Not while it is busy.
+ */
+ngx_int_t ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
+    u_char *p, u_char *last, ngx_uint_t end);
+
+/* finalizes the request after the end was sent, or after NGX_ERROR; the
+   output and its user are gone when it returns */
+void ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
+    ngx_int_t rc);
+
+/* what every event stream has, an error's too */
+ngx_int_t ngx_http_agentstream_output_headers(ngx_http_request_t *r);
+/* what every response with JSON has */
+ngx_int_t ngx_http_agentstream_output_json_headers(ngx_http_request_t *r);
+/* what both have, and one without a body */
+ngx_int_t ngx_http_agentstream_output_no_cache(ngx_http_request_t *r);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_ */

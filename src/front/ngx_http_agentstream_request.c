@@ -1,0 +1,670 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The client's request.  Path, method, origin, content type and body
+ * are checked in this order, each failure has its status and one "error" packet
+ * as its body (contract 1).  Bodies are read into memory, never into files.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_opencode.h"
+#include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_request_int.h"
+#include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_text.h"
+#include "ngx_http_agentstream_turn.h"
+
+
+static ngx_int_t ngx_http_agentstream_request_find(
+    ngx_http_agentstream_request_t *req);
+static ngx_int_t ngx_http_agentstream_request_not_allowed(
+    ngx_http_agentstream_request_t *req, ngx_uint_t methods);
+static ngx_int_t ngx_http_agentstream_request_check(
+    ngx_http_agentstream_request_t *req);
+static ngx_int_t ngx_http_agentstream_request_json(ngx_http_request_t *r);
+static void ngx_http_agentstream_request_body_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_request_collect(
+    ngx_http_agentstream_request_t *req);
+static void ngx_http_agentstream_request_cleanup(void *data);
+static ngx_int_t ngx_http_agentstream_request_send(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_buf_t *b,
+    ngx_uint_t sse);
+
+
+static ngx_http_agentstream_request_route_t
+    ngx_http_agentstream_request_routes[] =
+{
+    { NGX_HTTP_POST, 2, "send-message", NULL,
+      ngx_http_agentstream_body_required, 1,
+      ngx_http_agentstream_request_send_message },
+
+    { NGX_HTTP_GET, 2, "events", NULL,
+      ngx_http_agentstream_body_none, 1,
+      ngx_http_agentstream_request_events },
+
+    { NGX_HTTP_GET, 2, "turn", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_turn },
+
+    { NGX_HTTP_GET, 0, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_list },
+
+    { NGX_HTTP_POST, 0, NULL, NULL,
+      ngx_http_agentstream_body_optional, 0,
+      ngx_http_agentstream_request_create },
+
+    { NGX_HTTP_GET, 1, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_look_up },
+
+    { NGX_HTTP_DELETE, 1, NULL, NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_delete },
+
+    { NGX_HTTP_GET, 2, "messages", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_messages },
+
+    { NGX_HTTP_POST, 2, "interrupt", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_interrupt },
+
+    { NGX_HTTP_POST, 4, "questions", "reply",
+      ngx_http_agentstream_body_required, 0,
+      ngx_http_agentstream_request_question_reply },
+
+    { NGX_HTTP_POST, 4, "questions", "reject",
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_question_reject },
+
+    { NGX_HTTP_POST, 4, "permissions", "reply",
+      ngx_http_agentstream_body_required, 0,
+      ngx_http_agentstream_request_permission_reply },
+
+    { 0, 0, NULL, NULL, ngx_http_agentstream_body_none, 0, NULL }
+};
+
+
+ngx_int_t
+ngx_http_agentstream_request_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                        rc;
+    ngx_http_cleanup_t              *cln;
+    ngx_http_agentstream_request_t  *req;
+
+    if (ngx_http_agentstream_call_of(r)) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "agentstream request: the internal location leads back "
+                      "to \"agentstream\"");
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    req = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_request_t));
+    if (req == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln->handler = ngx_http_agentstream_request_cleanup;
+    cln->data = req;
+
+    req->request = r;
+    req->output.request = r;
+    req->conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+
+    ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
+
+    /* NGX_DECLINED: nothing to object, anything else is the answer */
+
+    rc = ngx_http_agentstream_request_find(req);
+
+    if (rc == NGX_DECLINED) {
+        rc = ngx_http_agentstream_request_check(req);
+    }
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
+    if (ngx_http_agentstream_request_route(r, &req->server) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (req->route->body == ngx_http_agentstream_body_none) {
+        rc = ngx_http_discard_request_body(r);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        r->main->count++;
+
+        rc = req->route->handler(req);
+
+        if (rc != NGX_DONE) {
+            ngx_http_finalize_request(r, rc);
+        }
+
+        return NGX_DONE;
+    }
+
+    r->request_body_no_buffering = 1;
+
+    rc = ngx_http_read_client_request_body(r,
+                                   ngx_http_agentstream_request_body_handler);
+
+    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        return rc;
+    }
+
+    return NGX_DONE;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
+{
+    ngx_int_t                              rc;
+    ngx_str_t                             *segments;
+    ngx_uint_t                             methods;
+    ngx_http_agentstream_request_route_t  *route;
+
+    rc = ngx_http_agentstream_request_split(req->request, &req->path);
+
+    if (rc == NGX_HTTP_BAD_REQUEST) {
+        return ngx_http_agentstream_request_error(req, rc,
+                                                  "The path must be plain",
+                                                  NULL);
+    }
+
+    if (rc != NGX_OK) {
+        goto unknown;
+    }
+
+    methods = 0;
+    segments = req->path.segments;
+
+    for (route = ngx_http_agentstream_request_routes;
+         route->handler;
+         route++)
+    {
+        if (route->nsegments != req->path.nsegments
+            || (route->noun
+                && (ngx_strlen(route->noun) != segments[1].len
+                    || ngx_strncmp(route->noun, segments[1].data,
+                                   segments[1].len) != 0))
+            || (route->verb
+                && (ngx_strlen(route->verb) != segments[3].len
+                    || ngx_strncmp(route->verb, segments[3].data,
+                                   segments[3].len) != 0)))
+        {
+            continue;
+        }
+
+        methods |= route->method;
+        req->route = route;
+
+        if (route->method == req->request->method) {
+            break;
+        }
+    }
+
+    if (req->route == NULL) {
+        goto unknown;
+    }
+
+    if (route->handler == NULL) {
+        return ngx_http_agentstream_request_not_allowed(req, methods);
+    }
+
+    if (req->path.nsegments == 0) {
+        return NGX_DECLINED;
+    }
+
+    req->session = segments[0];
+
+    if (!ngx_http_agentstream_opencode_session_id(&req->session)) {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
+                                                  "Not a session id", NULL);
+    }
+
+    if (req->path.nsegments < 3) {
+        return NGX_DECLINED;
+    }
+
+    req->id = segments[2];
+
+    if (!ngx_http_agentstream_opencode_id(&req->id)) {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
+                                                  "Not an id", NULL);
+    }
+
+    return NGX_DECLINED;
+
+unknown:
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
+                                              "No such route", NULL);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_not_allowed(ngx_http_agentstream_request_t *req,
+    ngx_uint_t methods)
+{
+    u_char           *p;
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&req->request->headers_out.headers);
+    if (h == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+    p = ngx_pnalloc(req->request->pool, sizeof("GET, POST, DELETE, "));
+    if (p == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    h->hash = 1;
+    ngx_str_set(&h->key, "Allow");
+    h->value.data = p;
+
+    p = ngx_sprintf(p, "%s%s%s", (methods & NGX_HTTP_GET) ? "GET, " : "",
+                    (methods & NGX_HTTP_POST) ? "POST, " : "",
+                    (methods & NGX_HTTP_DELETE) ? "DELETE, " : "");
+
+    h->value.len = p - h->value.data - 2;
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_ALLOWED,
+                                              "Method not allowed", NULL);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_check(ngx_http_agentstream_request_t *req)
+{
+    ngx_int_t                             json;
+    ngx_http_request_t                   *r;
+    ngx_http_agentstream_request_body_e   body;
+
+    r = req->request;
+    body = req->route->body;
+    json = ngx_http_agentstream_request_json(r);
+
+    /* with this type a browser asks before it lets such a page send it */
+
+    if (req->route->method != NGX_HTTP_GET && json != NGX_OK
+        && ngx_http_agentstream_request_foreign(r))
+    {
+        return ngx_http_agentstream_request_error(req, NGX_HTTP_FORBIDDEN,
+                         "A page of another origin must send application/json",
+                         NULL);
+    }
+
+    if (body == ngx_http_agentstream_body_optional
+        && r->headers_in.content_length_n <= 0
+        && !r->headers_in.chunked)
+    {
+        body = ngx_http_agentstream_body_none;
+    }
+
+    if (body != ngx_http_agentstream_body_none && json != NGX_OK) {
+        return ngx_http_agentstream_request_error(req,
+                                          NGX_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                          "The body must be application/json",
+                                          NULL);
+    }
+
+    if (req->conf->body_size
+        && r->headers_in.content_length_n > req->conf->body_size)
+    {
+        return ngx_http_agentstream_request_error(req,
+                                          NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
+                                          "The body is too large", NULL);
+    }
+
+    return NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_json(ngx_http_request_t *r)
+{
+    size_t      len;
+    ngx_str_t  *type;
+
+    if (r->headers_in.content_type == NULL) {
+        return NGX_DECLINED;
+    }
+
+    type = &r->headers_in.content_type->value;
+    len = sizeof("application/json") - 1;
+
+    if (type->len < len
+        || ngx_strncasecmp(type->data, (u_char *) "application/json", len) != 0
+        || (type->len > len && type->data[len] != ';'
+            && type->data[len] != ' '))
+    {
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_request_body_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                        rc;
+    ngx_http_agentstream_request_t  *req;
+
+    req = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
+
+    for ( ;; ) {
+        rc = ngx_http_agentstream_request_collect(req);
+
+        if (rc != NGX_DECLINED) {
+            ngx_http_finalize_request(r, rc);
+            return;
+        }
+
+        if (!r->reading_body) {
+            break;
+        }
+
+        rc = ngx_http_read_unbuffered_request_body(r);
+
+        if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+            ngx_http_finalize_request(r, rc);
+            return;
+        }
+
+        if (rc == NGX_AGAIN && r->request_body->bufs == NULL) {
+            r->read_event_handler = ngx_http_agentstream_request_body_handler;
+            return;
+        }
+    }
+
+    rc = req->route->handler(req);
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_collect(ngx_http_agentstream_request_t *req)
+{
+    off_t                size;
+    size_t               len;
+    u_char              *p;
+    ngx_buf_t           *b;
+    ngx_chain_t         *cl;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+
+    for (cl = r->request_body->bufs; cl; cl = cl->next) {
+        b = cl->buf;
+        len = b->last - b->pos;
+        size = req->body.len + len;
+
+        if (len == 0) {
+            continue;
+        }
+
+        if (req->conf->body_size && size > req->conf->body_size) {
+            return ngx_http_agentstream_request_error(req,
+                                          NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
+                                          "The body is too large", NULL);
+        }
+
+        if ((size_t) size > req->size) {
+            /* what is announced but not sent yet is not paid for */
+
+            req->size = ngx_max((size_t) size, req->size * 2);
+            req->size = ngx_max(req->size, 1024);
+
+            p = ngx_alloc(req->size, r->connection->log);
+            if (p == NULL) {
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+            }
+
+            if (req->body.data) {
+                ngx_memcpy(p, req->body.data, req->body.len);
+                ngx_free(req->body.data);
+            }
+
+            req->body.data = p;
+        }
+
+        ngx_memcpy(req->body.data + req->body.len, b->pos, len);
+        req->body.len += len;
+
+        b->pos = b->last;
+    }
+
+    r->request_body->bufs = NULL;
+
+    return NGX_DECLINED;
+}
+
+
+void
+ngx_http_agentstream_request_free_body(ngx_http_agentstream_request_t *req)
+{
+    if (req->body.data) {
+        ngx_free(req->body.data);
+        req->body.data = NULL;
+    }
+}
+
+
+static void
+ngx_http_agentstream_request_cleanup(void *data)
+{
+    ngx_http_agentstream_request_t *req = data;
+
+    ngx_http_agentstream_request_free_body(req);
+
+    if (req->call) {
+        ngx_http_agentstream_call_close(req->call);
+        req->call = NULL;
+    }
+
+    if (req->relay) {
+        ngx_http_agentstream_request_relay_leave(req->relay);
+        req->relay = NULL;
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_route(ngx_http_request_t *r, ngx_str_t *route)
+{
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+
+    if (conf->route == NULL) {
+        ngx_str_null(route);
+        return NGX_OK;
+    }
+
+    return ngx_http_complex_value(r, conf->route, route);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_key(ngx_http_agentstream_request_t *req,
+    ngx_str_t *key)
+{
+    if (req->key.data == NULL
+        && ngx_http_agentstream_turn_key(req->request->pool, req->conf,
+                                         &req->server, &req->session,
+                                         &req->key)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    *key = req->key;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_error(ngx_http_agentstream_request_t *req,
+    ngx_uint_t status, const char *message, ngx_str_t *details)
+{
+    ngx_str_t  text;
+
+    text.data = (u_char *) message;
+    text.len = ngx_strlen(message);
+
+    return ngx_http_agentstream_request_error_text(req, status, &text,
+                                                   details);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
+    ngx_uint_t status, ngx_str_t *message, ngx_str_t *details)
+{
+    u_char              *p;
+    u_char               buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_int_t            rc;
+    ngx_buf_t           *b;
+    ngx_str_t            text;
+    ngx_uint_t           sse;
+    ngx_http_request_t  *r;
+
+    static ngx_str_t  none = ngx_null_string;
+
+    r = req->request;
+    sse = (req->sse || (req->route && req->route->sse));
+
+    text = ngx_http_agentstream_text_escape(buf, message);
+
+    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                  "agentstream request: refused with %ui (%V)", status, &text);
+
+    rc = ngx_http_discard_request_body(r);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    b = ngx_create_temp_buf(r->pool,
+                            ngx_http_agentstream_sse_head_size(&none)
+                            + ngx_http_agentstream_acp_error_size(message,
+                                                                  details)
+                            + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    p = b->pos;
+
+    if (sse) {
+        p = ngx_http_agentstream_sse_head(p, &none, 0);
+    }
+
+    p = ngx_http_agentstream_acp_error(p,
+                                       ngx_http_agentstream_turn_timestamp(),
+                                       message, status, details);
+    if (sse) {
+        p = ngx_http_agentstream_sse_tail(p);
+    }
+
+    b->last = p;
+
+    return ngx_http_agentstream_request_send(req, status, b, sse);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_reply(ngx_http_agentstream_request_t *req,
+    ngx_uint_t status, ngx_str_t *body)
+{
+    ngx_buf_t  *b;
+
+    b = ngx_create_temp_buf(req->request->pool, body->len);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->last, body->data, body->len);
+
+    return ngx_http_agentstream_request_send(req, status, b, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_nothing(ngx_http_agentstream_request_t *req)
+{
+    ngx_http_request_t  *r;
+
+    r = req->request;
+
+    if (ngx_http_agentstream_output_no_cache(r) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->header_only = 1;
+
+    return ngx_http_send_header(r);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
+    ngx_uint_t status, ngx_buf_t *b, ngx_uint_t sse)
+{
+    ngx_int_t            rc;
+    ngx_chain_t          out;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+
+    b->last_buf = (r == r->main);
+    b->last_in_chain = 1;
+
+    out.buf = b;
+    out.next = NULL;
+
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = b->last - b->pos;
+
+    rc = sse ? ngx_http_agentstream_output_headers(r)
+             : ngx_http_agentstream_output_json_headers(r);
+
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rc = ngx_http_send_header(r);
+
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+
+    return ngx_http_output_filter(r, &out);
+}

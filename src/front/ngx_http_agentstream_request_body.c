@@ -1,0 +1,159 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Bodies of requests, checked and written anew for OpenCode, with what
+ * the configuration says of their fields.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_body.h"
+#include "ngx_http_agentstream_opencode.h"
+#include "ngx_http_agentstream_request_int.h"
+
+
+static ngx_int_t ngx_http_agentstream_request_fields(
+    ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_fields_conf_t *fields, ngx_int_t *rc);
+static ngx_int_t ngx_http_agentstream_request_refused(
+    ngx_http_agentstream_request_t *req, ngx_int_t rc,
+    ngx_http_agentstream_fields_error_t *error);
+
+
+ngx_str_t
+ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
+    ngx_uint_t kind, ngx_int_t *rc)
+{
+    ngx_str_t                            none, text;
+    ngx_http_agentstream_body_t          body;
+    ngx_http_agentstream_fields_conf_t  *conf, fields;
+
+    ngx_str_null(&none);
+
+    text = req->body;
+    conf = NULL;
+
+    if (kind == NGX_HTTP_AGENTSTREAM_BODY_SESSION) {
+
+        if (ngx_http_agentstream_request_fields(req, &fields, rc) != NGX_OK) {
+            return none;
+        }
+
+        conf = &fields;
+
+        if (text.len == 0) {
+            ngx_str_set(&text, "{}");
+        }
+    }
+
+    *rc = ngx_http_agentstream_body_build(req->request->pool, kind, conf,
+                                          &text, &body);
+
+    ngx_http_agentstream_request_free_body(req);
+
+    if (*rc == NGX_OK) {
+        return body.text;
+    }
+
+    *rc = ngx_http_agentstream_request_refused(req, *rc, &body.error);
+
+    return none;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_prompt(ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_prompt_t *prompt, ngx_int_t *rc)
+{
+    ngx_http_agentstream_fields_conf_t  fields;
+
+    if (ngx_http_agentstream_request_fields(req, &fields, rc) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    *rc = ngx_http_agentstream_prompt_build(req->request->pool, &fields,
+                                         &req->body,
+                                         NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN,
+                                         prompt);
+
+    ngx_http_agentstream_request_free_body(req);
+
+    if (*rc == NGX_OK) {
+        return NGX_OK;
+    }
+
+    *rc = ngx_http_agentstream_request_refused(req, *rc, &prompt->error);
+
+    return NGX_DECLINED;
+}
+
+
+/* NGX_DECLINED: *rc is what the handler returns */
+
+static ngx_int_t
+ngx_http_agentstream_request_fields(ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_fields_conf_t *fields, ngx_int_t *rc)
+{
+    ngx_str_t                         model;
+    ngx_http_request_t               *r;
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    r = req->request;
+    conf = req->conf;
+
+    ngx_memzero(fields, sizeof(ngx_http_agentstream_fields_conf_t));
+
+    ngx_str_null(&model);
+
+    fields->allowed = conf->fields;
+
+    if ((conf->agent
+         && ngx_http_complex_value(r, conf->agent, &fields->agent) != NGX_OK)
+        || (conf->model
+            && ngx_http_complex_value(r, conf->model, &model) != NGX_OK))
+    {
+        *rc = NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NGX_DECLINED;
+    }
+
+    if (model.len
+        && ngx_http_agentstream_fields_split(&model, &fields->provider,
+                                             &fields->model)
+           != NGX_OK)
+    {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "agentstream request: the value of "
+                      "\"agentstream_model\" is not \"provider/model\"");
+
+        *rc = ngx_http_agentstream_request_error(req,
+                                             NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                             "No model is set up here", NULL);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_refused(ngx_http_agentstream_request_t *req,
+    ngx_int_t rc, ngx_http_agentstream_fields_error_t *error)
+{
+    ngx_str_t  message;
+
+    if (rc != NGX_DECLINED) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    message.data = error->data;
+    message.len = error->len;
+
+    return ngx_http_agentstream_request_error_text(req, NGX_HTTP_BAD_REQUEST,
+                                                   &message, NULL);
+}

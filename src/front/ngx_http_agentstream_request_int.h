@@ -1,0 +1,240 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_REQUEST_INT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_REQUEST_INT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_prompt.h"
+#include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+/*
+ * Private to the request: routing, checks and errors (request), the
+ * path (request_path), the page that has sent it (request_origin), bodies
+ * (request_body), turns and their streams (request_turn), who waits for a
+ * session (request_queue), sessions and their history (request_session), what
+ * ends or unblocks a turn (request_answer), also one that is not kept
+ * (request_unkept), and calls whose outcome is the response (request_relay).
+ */
+
+
+#define NGX_HTTP_AGENTSTREAM_SEGMENTS  4
+
+
+typedef struct ngx_http_agentstream_request_s  ngx_http_agentstream_request_t;
+typedef struct ngx_http_agentstream_relay_s  ngx_http_agentstream_relay_t;
+
+/* NGX_DONE: the request goes on by itself; anything else finalizes it */
+typedef ngx_int_t (*ngx_http_agentstream_request_pt)(
+    ngx_http_agentstream_request_t *req);
+
+
+typedef enum {
+    ngx_http_agentstream_body_none = 0,    /* ignored */
+    ngx_http_agentstream_body_optional,    /* JSON, if there is one */
+    ngx_http_agentstream_body_required     /* JSON */
+} ngx_http_agentstream_request_body_e;
+
+
+/* a route: the segments that follow the location's own name; the first is a
+   session's id, the third another one */
+
+typedef struct {
+    ngx_uint_t                            method;
+    ngx_uint_t                            nsegments;
+    const char                           *noun;    /* second segment */
+    const char                           *verb;    /* fourth segment */
+    ngx_http_agentstream_request_body_e   body;
+    ngx_uint_t                            sse;     /* how errors are told */
+    ngx_http_agentstream_request_pt       handler;
+} ngx_http_agentstream_request_route_t;
+
+
+/* what follows the location's own name; points into the request's URI */
+
+typedef struct {
+    ngx_str_t                             segments[
+                                              NGX_HTTP_AGENTSTREAM_SEGMENTS];
+    ngx_uint_t                            nsegments;
+} ngx_http_agentstream_request_path_t;
+
+
+/* lives in the request's pool */
+
+struct ngx_http_agentstream_request_s {
+    ngx_http_request_t                    *request;
+    ngx_http_agentstream_loc_conf_t       *conf;
+    ngx_http_agentstream_request_route_t  *route;
+    ngx_http_agentstream_request_path_t    path;
+    ngx_str_t                              session;
+    ngx_str_t                              key;    /* ... in the zone, when it
+                                                      was asked for */
+    ngx_str_t                              id;     /* third segment */
+    ngx_str_t                              server; /* "agentstream_route" */
+    ngx_str_t                              body;   /* heap, freed by cleanup */
+    size_t                                 size;
+    ngx_uint_t                             sse;    /* errors are told so here,
+                                                      whatever the route */
+    ngx_http_agentstream_call_t           *call;   /* closed by cleanup */
+    uint64_t                               number;     /* of the turn behind
+                                                          which to follow */
+    unsigned                               retry:1;    /* see reader_args_t */
+    unsigned                               follow:1;
+    ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */
+    ngx_http_agentstream_output_t          output;
+};
+
+
+/*
+ * A call for a client whose outcome is the response.  One with effects that has
+ * left goes through though the client leaves, unless its place is wanted;
+ * others are closed then.
+ */
+
+struct ngx_http_agentstream_relay_s {
+    ngx_http_agentstream_request_t        *request;    /* NULL: left */
+    ngx_pool_t                            *pool;       /* its own */
+    ngx_http_agentstream_call_t           *call;
+    ngx_uint_t                             asked;      /* of OpenCode */
+    const char                            *missing;    /* what a 404 says */
+    ngx_str_t                             *reply;      /* instead of OpenCode's
+                                                          good answer */
+    unsigned                               effects:1;
+
+    /* of an abort: no turn begins in the session until it is answered */
+    ngx_http_agentstream_ticket_t         *ticket;     /* or NULL */
+    ngx_str_t                              session;
+
+    /* of a deletion that waits for the turn's end */
+    ngx_str_t                              key;
+    ngx_event_t                            timer;
+    ngx_msec_t                             until;
+};
+
+
+/* NGX_OK, or the status with which the path is refused */
+ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
+    ngx_http_agentstream_request_path_t *path);
+
+/* whether a page of another origin has sent it */
+ngx_uint_t ngx_http_agentstream_request_foreign(ngx_http_request_t *r);
+
+
+/* who stands in line for a session in this worker; part of the sender, who
+   leaves before it goes */
+
+typedef struct ngx_http_agentstream_line_s  ngx_http_agentstream_line_t;
+
+typedef struct {
+    ngx_queue_t                            queue;
+    ngx_str_node_t                         named;  /* client_request_id, if
+                                                      any */
+    uint64_t                               called;     /* for that turn */
+    ngx_http_agentstream_line_t           *line;   /* NULL: none */
+    void                                 (*handler)(void *data);
+    void                                  *data;
+} ngx_http_agentstream_place_t;
+
+
+/* handler is called when it may be the sender's turn; request_id stays as long
+   as the place */
+ngx_int_t ngx_http_agentstream_request_line_join(
+    ngx_http_agentstream_place_t *place, ngx_str_t *key, ngx_str_t *session,
+    ngx_str_t *request_id);
+void ngx_http_agentstream_request_line_leave(
+    ngx_http_agentstream_place_t *place);
+
+/* responses; what they return is to be returned by the route's handler */
+ngx_int_t ngx_http_agentstream_request_error(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status,
+    const char *message, ngx_str_t *details);
+ngx_int_t ngx_http_agentstream_request_error_text(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status,
+    ngx_str_t *message, ngx_str_t *details);
+ngx_int_t ngx_http_agentstream_request_reply(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_str_t *body);
+/* 204 */
+ngx_int_t ngx_http_agentstream_request_nothing(
+    ngx_http_agentstream_request_t *req);
+
+/* the body is not needed any more */
+void ngx_http_agentstream_request_free_body(
+    ngx_http_agentstream_request_t *req);
+
+/* of its session in the zone; in the request's pool */
+ngx_int_t ngx_http_agentstream_request_key(
+    ngx_http_agentstream_request_t *req, ngx_str_t *key);
+
+/* a relay to be opened; id, directory and content may be NULL; NULL: no
+   memory */
+ngx_http_agentstream_relay_t *ngx_http_agentstream_request_relay_create(
+    ngx_http_agentstream_request_t *req, ngx_uint_t request, ngx_str_t *id,
+    ngx_str_t *directory, ngx_str_t *content);
+void ngx_http_agentstream_request_relay_open(
+    ngx_http_agentstream_relay_t *relay);
+/* the client has left */
+void ngx_http_agentstream_request_relay_leave(
+    ngx_http_agentstream_relay_t *relay);
+/* the status of a failed call to OpenCode as it is told to a client; missing:
+   what a 404 says, NULL: it is a failure like others */
+ngx_int_t ngx_http_agentstream_request_upstream_error(
+    ngx_http_agentstream_request_t *req, ngx_uint_t status,
+    const char *missing);
+
+/* an answer that makes none; rc NGX_ERROR: there was no memory to tell */
+ngx_int_t ngx_http_agentstream_request_nonsense(
+    ngx_http_agentstream_request_t *req, ngx_int_t rc);
+
+/* an answer (missing: what a 404 says) or an interrupt (NULL) for a session
+   whose turn is not kept */
+ngx_int_t ngx_http_agentstream_request_unkept(
+    ngx_http_agentstream_request_t *req, ngx_uint_t request,
+    ngx_str_t *content, const char *missing);
+
+/* a body of a kind in body.h, checked and written anew; otherwise *rc is what
+   the handler returns and text is empty */
+ngx_str_t ngx_http_agentstream_request_body(
+    ngx_http_agentstream_request_t *req, ngx_uint_t kind, ngx_int_t *rc);
+/* the same for a prompt; NGX_DECLINED: *rc is what the handler returns */
+ngx_int_t ngx_http_agentstream_request_prompt(
+    ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
+    ngx_int_t *rc);
+
+/* routes */
+ngx_int_t ngx_http_agentstream_request_list(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_create(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_look_up(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_delete(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_messages(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_interrupt(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_question_reply(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_question_reject(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_permission_reply(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_send_message(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_events(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_turn(
+    ngx_http_agentstream_request_t *req);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_REQUEST_INT_H_INCLUDED_ */

@@ -1,0 +1,165 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The path of a client's request, which names the route and the
+ * session.  It is cut in one place, for the routes and for the variable
+ * $agentstream_session, so that whoever is asked for permission is asked about
+ * the session that is served.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_opencode.h"
+#include "ngx_http_agentstream_request_int.h"
+
+
+static ngx_uint_t ngx_http_agentstream_request_plain(ngx_str_t *uri);
+
+
+ngx_int_t
+ngx_http_agentstream_request_split(ngx_http_request_t *r,
+    ngx_http_agentstream_request_path_t *path)
+{
+    u_char                           *p, *last, *end;
+    ngx_str_t                        *name;
+    ngx_uint_t                        n;
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+
+    name = &conf->name;
+    path->nsegments = 0;
+
+    /* the path of a subrequest is the configuration's own */
+
+    if (r == r->main
+        && !ngx_http_agentstream_request_plain(&r->unparsed_uri))
+    {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    /* "rewrite ... break" can lead to any place */
+
+    if (r->uri.len < name->len
+        || ngx_filename_cmp(r->uri.data, name->data, name->len) != 0)
+    {
+        return NGX_HTTP_NOT_FOUND;
+    }
+
+    p = r->uri.data + name->len;
+    last = r->uri.data + r->uri.len;
+
+    /* "/sessions" and "/sessions/" are the same place, "/sessionsfoo" none */
+
+    if (p < last && p[-1] != '/' && *p++ != '/') {
+        return NGX_HTTP_NOT_FOUND;
+    }
+
+    for (n = 0; p < last; n++) {
+
+        if (n == NGX_HTTP_AGENTSTREAM_SEGMENTS) {
+            return NGX_HTTP_NOT_FOUND;
+        }
+
+        end = ngx_strlchr(p, last, '/');
+
+        if (end == NULL) {
+            end = last;
+
+        } else if (end + 1 == last) {
+            return NGX_HTTP_NOT_FOUND;
+        }
+
+        path->segments[n].data = p;
+        path->segments[n].len = end - p;
+
+        p = end + 1;
+    }
+
+    path->nsegments = n;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Whether the path is the same before and after nginx has decoded it, merged
+ * its slashes and resolved its dots: others may look at it before.
+ */
+
+static ngx_uint_t
+ngx_http_agentstream_request_plain(ngx_str_t *uri)
+{
+    size_t   len;
+    u_char  *p, *last, *end;
+
+    last = uri->data + uri->len;
+    end = ngx_strlchr(uri->data, last, '?');
+
+    if (end) {
+        last = end;
+    }
+
+    if (ngx_strlchr(uri->data, last, '%')
+        || ngx_strlchr(uri->data, last, '#'))
+    {
+        return 0;
+    }
+
+    /* each slash begins a segment, and only the last one may be empty */
+
+    for (p = uri->data; p < last; p = end) {
+        p++;
+
+        end = ngx_strlchr(p, last, '/');
+
+        if (end == NULL) {
+            end = last;
+        }
+
+        len = end - p;
+
+        if ((len == 0 && end < last)
+            || (len == 1 && p[0] == '.')
+            || (len == 2 && p[0] == '.' && p[1] == '.'))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+void
+ngx_http_agentstream_request_session(ngx_http_request_t *r,
+    ngx_str_t *session)
+{
+    ngx_http_agentstream_loc_conf_t      *conf;
+    ngx_http_agentstream_request_path_t   path;
+
+    ngx_str_null(session);
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+
+    if (conf->prefix.len == 0) {
+        /* a subrequest asks about the request that it was made for */
+
+        r = r->main;
+        conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+    }
+
+    if (conf->prefix.len
+        && ngx_http_agentstream_request_split(r, &path) == NGX_OK
+        && path.nsegments
+        && ngx_http_agentstream_opencode_session_id(&path.segments[0]))
+    {
+        *session = path.segments[0];
+    }
+}

@@ -1,0 +1,310 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Senders of this worker that wait for their turn in a session.  The
+ * zone has the order of all of them, over all workers; here they stand in line
+ * in that order, so that only the first one has to look whether it is its turn,
+ * however many there are.  But one whose client_request_id has started a turn
+ * meanwhile is called out of the line: that turn is its own.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_notify.h"
+#include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_request_int.h"
+
+
+/* on the heap, as long as somebody stands in it or it is being called */
+
+struct ngx_http_agentstream_line_s {
+    ngx_str_node_t                       sn;       /* by the session's key */
+    ngx_queue_t                          places;
+    ngx_rbtree_t                         named;    /* of them, those that have a
+                                                      client_request_id */
+    ngx_rbtree_node_t                    sentinel;
+    ngx_http_agentstream_waiter_t        waiter;
+    uint64_t                             number;   /* of the last turn looked
+                                                      at */
+    ngx_uint_t                           calling;
+    u_char                               key[1];
+};
+
+
+/* what a worker keeps of them all */
+
+typedef struct ngx_http_agentstream_lines_s {
+    ngx_rbtree_t                         tree;
+    ngx_rbtree_node_t                    sentinel;
+} ngx_http_agentstream_lines_t;
+
+
+static ngx_http_agentstream_line_t *ngx_http_agentstream_request_line_create(
+    ngx_str_t *key, ngx_str_t *session);
+static void ngx_http_agentstream_request_line_release(
+    ngx_http_agentstream_line_t *line);
+static void ngx_http_agentstream_request_line_handler(void *data);
+static ngx_http_agentstream_place_t *ngx_http_agentstream_request_line_named(
+    ngx_http_agentstream_line_t *line);
+static void ngx_http_agentstream_request_line_skip(
+    ngx_http_agentstream_line_t *line);
+
+
+ngx_int_t
+ngx_http_agentstream_request_init_worker(ngx_cycle_t *cycle)
+{
+    ngx_http_agentstream_lines_t  *lines;
+
+    lines = ngx_palloc(cycle->pool, sizeof(ngx_http_agentstream_lines_t));
+    if (lines == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_rbtree_init(&lines->tree, &lines->sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    ngx_http_agentstream_worker->lines = lines;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_line_join(ngx_http_agentstream_place_t *place,
+    ngx_str_t *key, ngx_str_t *session, ngx_str_t *request_id)
+{
+    uint32_t                       hash;
+    ngx_http_agentstream_line_t   *line;
+    ngx_http_agentstream_lines_t  *lines;
+
+    lines = ngx_http_agentstream_worker->lines;
+
+    hash = ngx_murmur_hash2(key->data, key->len);
+
+    line = (ngx_http_agentstream_line_t *)
+               ngx_str_rbtree_lookup(&lines->tree, key, hash);
+
+    if (line == NULL) {
+        line = ngx_http_agentstream_request_line_create(key, session);
+
+        if (line == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    place->line = line;
+    ngx_queue_insert_tail(&line->places, &place->queue);
+
+    if (request_id->len) {
+
+        if (line->named.root == &line->sentinel) {
+            ngx_http_agentstream_request_line_skip(line);
+        }
+
+        place->named.str = *request_id;
+        place->named.node.key = ngx_murmur_hash2(request_id->data,
+                                                 request_id->len);
+        ngx_rbtree_insert(&line->named, &place->named.node);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_http_agentstream_line_t *
+ngx_http_agentstream_request_line_create(ngx_str_t *key, ngx_str_t *session)
+{
+    ngx_http_agentstream_line_t  *line;
+
+    line = ngx_calloc(sizeof(ngx_http_agentstream_line_t) + key->len,
+                      ngx_cycle->log);
+    if (line == NULL) {
+        return NULL;
+    }
+
+    line->waiter.handler = ngx_http_agentstream_request_line_handler;
+    line->waiter.data = line;
+
+    if (ngx_http_agentstream_notify_follow(&line->waiter, session) != NGX_OK) {
+        ngx_free(line);
+        return NULL;
+    }
+
+    line->sn.str.len = key->len;
+    line->sn.str.data = line->key;
+    ngx_memcpy(line->key, key->data, key->len);
+    line->sn.node.key = ngx_murmur_hash2(key->data, key->len);
+
+    ngx_queue_init(&line->places);
+    ngx_rbtree_init(&line->named, &line->sentinel,
+                    ngx_str_rbtree_insert_value);
+
+    ngx_rbtree_insert(&ngx_http_agentstream_worker->lines->tree,
+                      &line->sn.node);
+
+    return line;
+}
+
+
+void
+ngx_http_agentstream_request_line_leave(ngx_http_agentstream_place_t *place)
+{
+    ngx_http_agentstream_line_t  *line;
+
+    line = place->line;
+
+    if (line == NULL) {
+        return;
+    }
+
+    ngx_queue_remove(&place->queue);
+
+    if (place->named.str.len) {
+        ngx_rbtree_delete(&line->named, &place->named.node);
+    }
+
+    place->line = NULL;
+
+    ngx_http_agentstream_request_line_release(line);
+}
+
+
+static void
+ngx_http_agentstream_request_line_release(ngx_http_agentstream_line_t *line)
+{
+    if (line->calling || !ngx_queue_empty(&line->places)) {
+        return;
+    }
+
+    ngx_http_agentstream_notify_detach(&line->waiter);
+
+    ngx_rbtree_delete(&ngx_http_agentstream_worker->lines->tree,
+                      &line->sn.node);
+    ngx_free(line);
+}
+
+
+/* a turn of the session began or ended, or a second has passed */
+
+static void
+ngx_http_agentstream_request_line_handler(void *data)
+{
+    ngx_http_agentstream_line_t *line = data;
+
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_place_t  *place;
+
+    if (line->calling) {
+        return;
+    }
+
+    line->calling = 1;
+
+    for ( ;; ) {
+        place = ngx_http_agentstream_request_line_named(line);
+
+        if (place == NULL) {
+            break;
+        }
+
+        place->handler(place->data);
+    }
+
+    /* as long as the first one leaves, the next one is the first */
+
+    while (!ngx_queue_empty(&line->places)) {
+        q = ngx_queue_head(&line->places);
+        place = ngx_queue_data(q, ngx_http_agentstream_place_t, queue);
+
+        place->handler(place->data);
+
+        if (q == ngx_queue_head(&line->places)) {
+            break;
+        }
+    }
+
+    line->calling = 0;
+
+    ngx_http_agentstream_request_line_release(line);
+}
+
+
+/* somebody whose client_request_id is that of a turn which began since this was
+   asked last, or NULL */
+
+static ngx_http_agentstream_place_t *
+ngx_http_agentstream_request_line_named(ngx_http_agentstream_line_t *line)
+{
+    ngx_str_node_t                *sn;
+    ngx_http_agentstream_node_t   *node;
+    ngx_http_agentstream_zone_t   *zone;
+    ngx_http_agentstream_place_t  *place;
+
+    if (line->named.root == &line->sentinel) {
+        return NULL;
+    }
+
+    place = NULL;
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    for ( ;; ) {
+        node = ngx_http_agentstream_zone_turn_locked(zone, &line->sn.str,
+                                                     line->number);
+        if (node == NULL) {
+            break;
+        }
+
+        sn = node->request.str.len
+             ? ngx_str_rbtree_lookup(&line->named, &node->request.str,
+                                     node->request.node.key)
+             : NULL;
+
+        if (sn) {
+            place = ngx_rbtree_data(&sn->node, ngx_http_agentstream_place_t,
+                                    named.node);
+
+            if (place->called != node->number) {
+                place->called = node->number;
+                break;
+            }
+
+            place = NULL;
+        }
+
+        line->number = node->number;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return place;
+}
+
+
+/* what began before somebody came is known to it, but for the last turn, which
+   may have begun meanwhile */
+
+static void
+ngx_http_agentstream_request_line_skip(ngx_http_agentstream_line_t *line)
+{
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_turn_locked(zone, &line->sn.str,
+                                                 NGX_HTTP_AGENTSTREAM_NEWEST);
+
+    line->number = node ? node->number - 1 : zone->sh->number;
+
+    ngx_http_agentstream_zone_unlock(zone);
+}

@@ -1,0 +1,278 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The status.  One table says what there is; JSON has a group as an
+ * object, Prometheus has it in the name.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_status.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+/* what is not counted by the workers, behind what is */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_STATUS_WORKERS = NGX_HTTP_AGENTSTREAM_STAT_MAX,
+    NGX_HTTP_AGENTSTREAM_STATUS_SIZE,
+    NGX_HTTP_AGENTSTREAM_STATUS_FREE,
+    NGX_HTTP_AGENTSTREAM_STATUS_RUNNING,
+    NGX_HTTP_AGENTSTREAM_STATUS_FINISHED,
+
+    NGX_HTTP_AGENTSTREAM_STATUS_MAX
+} ngx_http_agentstream_status_e;
+
+
+typedef struct {
+    const char                          *group;
+    const char                          *name;
+    ngx_uint_t                           value;
+    ngx_uint_t                           counter;  /* or a gauge */
+    const char                          *help;
+} ngx_http_agentstream_metric_t;
+
+
+static void ngx_http_agentstream_status_collect(uint64_t *values);
+static u_char *ngx_http_agentstream_status_json(u_char *p, uint64_t *values);
+static u_char *ngx_http_agentstream_status_prometheus(u_char *p,
+    uint64_t *values);
+static ngx_int_t ngx_http_agentstream_status_send(ngx_http_request_t *r,
+    ngx_uint_t status, ngx_str_t *type, ngx_str_t *text);
+
+
+static ngx_http_agentstream_metric_t  ngx_http_agentstream_metrics[] = {
+
+    { "workers", "running", NGX_HTTP_AGENTSTREAM_STATUS_WORKERS, 0,
+      "Worker processes." },
+
+    { "zone", "size_bytes", NGX_HTTP_AGENTSTREAM_STATUS_SIZE, 0,
+      "Size of the shared memory zone." },
+
+    { "zone", "free_bytes", NGX_HTTP_AGENTSTREAM_STATUS_FREE, 0,
+      "Free pages of the zone." },
+
+    { "turns", "running", NGX_HTTP_AGENTSTREAM_STATUS_RUNNING, 0,
+      "Turns that run now." },
+
+    { "turns", "finished", NGX_HTTP_AGENTSTREAM_STATUS_FINISHED, 0,
+      "Finished turns that can be replayed." },
+
+    { "turns", "started", NGX_HTTP_AGENTSTREAM_STAT_STARTED, 1,
+      "Turns that were started." },
+
+    { "turns", "completed", NGX_HTTP_AGENTSTREAM_STAT_COMPLETED, 1,
+      "Turns that ended by themselves." },
+
+    { "turns", "cancelled", NGX_HTTP_AGENTSTREAM_STAT_CANCELLED, 1,
+      "Turns that were interrupted." },
+
+    { "turns", "failed", NGX_HTTP_AGENTSTREAM_STAT_FAILED, 1,
+      "Turns that ended with an error." },
+
+    { "turns", "adopted", NGX_HTTP_AGENTSTREAM_STAT_ADOPTED, 1,
+      "Turns taken over from a dead worker." },
+
+    { "turns", "evicted", NGX_HTTP_AGENTSTREAM_STAT_EVICTED, 1,
+      "Finished turns freed early, the zone was full." },
+
+    { "packets", "written", NGX_HTTP_AGENTSTREAM_STAT_PACKETS, 1,
+      "Packets of turns." },
+
+    { "packets", "bytes", NGX_HTTP_AGENTSTREAM_STAT_BYTES, 1,
+      "Bytes of these packets." },
+
+    { "packets", "dropped", NGX_HTTP_AGENTSTREAM_STAT_DROPPED, 1,
+      "Packets of running turns dropped for want of room." },
+
+    { "streams", "open", NGX_HTTP_AGENTSTREAM_STAT_STREAMS, 0,
+      "Streams and histories being sent." },
+
+    { "streams", "opened", NGX_HTTP_AGENTSTREAM_STAT_OPENED, 1,
+      "Event streams begun." },
+
+    { "streams", "resets", NGX_HTTP_AGENTSTREAM_STAT_RESETS, 1,
+      "Packets stream_reset." },
+
+    { "opencode", "subscriptions", NGX_HTTP_AGENTSTREAM_STAT_SUBSCRIPTIONS, 0,
+      "Event streams of OpenCode that are open." },
+
+    { "opencode", "subscriptions_lost", NGX_HTTP_AGENTSTREAM_STAT_BROKEN, 1,
+      "Event streams of OpenCode that failed." },
+
+    { "opencode", "events", NGX_HTTP_AGENTSTREAM_STAT_EVENTS, 1,
+      "Events of OpenCode." },
+
+    { "opencode", "events_skipped", NGX_HTTP_AGENTSTREAM_STAT_SKIPPED, 1,
+      "Events that were too large or malformed." },
+
+    { "opencode", "requests_active", NGX_HTTP_AGENTSTREAM_STAT_CALLS, 0,
+      "Requests to OpenCode without an answer yet." },
+
+    { "opencode", "requests", NGX_HTTP_AGENTSTREAM_STAT_REQUESTS, 1,
+      "Requests to OpenCode." },
+
+    { "opencode", "requests_failed", NGX_HTTP_AGENTSTREAM_STAT_ERRORS, 1,
+      "Requests without an answer, or with one of 500 and above." },
+
+    { "opencode", "reconciliations", NGX_HTTP_AGENTSTREAM_STAT_RECONCILED, 1,
+      "Times a turn asked OpenCode how it stands." },
+
+    { NULL, NULL, 0, 0, NULL }
+};
+
+
+ngx_int_t
+ngx_http_agentstream_status_handler(ngx_http_request_t *r)
+{
+    size_t                          len;
+    u_char                         *last;
+    uint64_t                        values[NGX_HTTP_AGENTSTREAM_STATUS_MAX];
+    ngx_str_t                       format, text;
+    ngx_http_agentstream_metric_t  *m;
+
+    static ngx_str_t  json = ngx_string("application/json");
+    static ngx_str_t  plain = ngx_string("text/plain");
+    static ngx_str_t  prometheus = ngx_string("text/plain; version=0.0.4");
+    static ngx_str_t  unknown =
+                       ngx_string("format is \"json\" or \"prometheus\"\n");
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        return NGX_HTTP_NOT_ALLOWED;
+    }
+
+    if (ngx_http_arg(r, (u_char *) "format", 6, &format) != NGX_OK) {
+        ngx_str_set(&format, "json");
+    }
+
+    len = sizeof("}}\n");
+
+    for (m = ngx_http_agentstream_metrics; m->name; m++) {
+        len += sizeof("# HELP agentstream___total \n"
+                      "# TYPE agentstream___total counter\n"
+                      "agentstream___total \n")
+               + 3 * (ngx_strlen(m->group) + ngx_strlen(m->name))
+               + ngx_strlen(m->help) + NGX_INT64_LEN;
+    }
+
+    text.data = ngx_pnalloc(r->pool, len);
+    if (text.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_agentstream_status_collect(values);
+
+    if (format.len == sizeof("json") - 1
+        && ngx_strncmp(format.data, "json", format.len) == 0)
+    {
+        last = ngx_http_agentstream_status_json(text.data, values);
+        text.len = last - text.data;
+
+        return ngx_http_agentstream_status_send(r, NGX_HTTP_OK, &json, &text);
+    }
+
+    if (format.len == sizeof("prometheus") - 1
+        && ngx_strncmp(format.data, "prometheus", format.len) == 0)
+    {
+        last = ngx_http_agentstream_status_prometheus(text.data, values);
+        text.len = last - text.data;
+
+        return ngx_http_agentstream_status_send(r, NGX_HTTP_OK, &prometheus,
+                                                &text);
+    }
+
+    return ngx_http_agentstream_status_send(r, NGX_HTTP_BAD_REQUEST, &plain,
+                                            &unknown);
+}
+
+
+static void
+ngx_http_agentstream_status_collect(uint64_t *values)
+{
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_http_agentstream_worker->zone;
+
+    values[NGX_HTTP_AGENTSTREAM_STATUS_WORKERS] =
+                                ngx_http_agentstream_zone_stats(zone, values);
+
+    values[NGX_HTTP_AGENTSTREAM_STATUS_SIZE] =
+                                zone->shpool->end - (u_char *) zone->shpool;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    values[NGX_HTTP_AGENTSTREAM_STATUS_FREE] =
+                                (uint64_t) zone->shpool->pfree * ngx_pagesize;
+    values[NGX_HTTP_AGENTSTREAM_STATUS_RUNNING] = zone->sh->nrunning;
+    values[NGX_HTTP_AGENTSTREAM_STATUS_FINISHED] = zone->sh->nfinished;
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+static u_char *
+ngx_http_agentstream_status_json(u_char *p, uint64_t *values)
+{
+    const char                     *group;
+    ngx_http_agentstream_metric_t  *m;
+
+    group = NULL;
+
+    for (m = ngx_http_agentstream_metrics; m->name; m++) {
+
+        if (group && ngx_strcmp(group, m->group) == 0) {
+            *p++ = ',';
+
+        } else {
+            p = ngx_sprintf(p, "%s\"%s\":{", group ? "}," : "{", m->group);
+            group = m->group;
+        }
+
+        p = ngx_sprintf(p, "\"%s\":%uL", m->name, values[m->value]);
+    }
+
+    return ngx_cpymem(p, "}}\n", sizeof("}}\n") - 1);
+}
+
+
+static u_char *
+ngx_http_agentstream_status_prometheus(u_char *p, uint64_t *values)
+{
+    const char                     *total;
+    ngx_http_agentstream_metric_t  *m;
+
+    for (m = ngx_http_agentstream_metrics; m->name; m++) {
+        total = m->counter ? "_total" : "";
+
+        p = ngx_sprintf(p, "# HELP agentstream_%s_%s%s %s\n"
+                           "# TYPE agentstream_%s_%s%s %s\n"
+                           "agentstream_%s_%s%s %uL\n",
+                        m->group, m->name, total, m->help,
+                        m->group, m->name, total,
+                        m->counter ? "counter" : "gauge",
+                        m->group, m->name, total, values[m->value]);
+    }
+
+    return p;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_status_send(ngx_http_request_t *r, ngx_uint_t status,
+    ngx_str_t *type, ngx_str_t *text)
+{
+    ngx_http_complex_value_t  cv;
+
+    ngx_memzero(&cv, sizeof(ngx_http_complex_value_t));
+
+    cv.value = *text;
+
+    return ngx_http_send_response(r, status, type, &cv);
+}

@@ -1,0 +1,24 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_VARIABLE_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_VARIABLE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+/*
+ * What the rest of the configuration can know of the module.
+ */
+
+
+ngx_int_t ngx_http_agentstream_variable_init(ngx_conf_t *cf);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_VARIABLE_H_INCLUDED_ */

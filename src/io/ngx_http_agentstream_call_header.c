@@ -1,0 +1,89 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Headers of answers.  A server behind nginx can steer it with headers
+ * that begin with X-Accel-: send another location's content to the client,
+ * limit its rate, and so on.  OpenCode must not: a call never leaves its
+ * location, whatever "proxy_ignore_headers" says.  nginx acts on them before
+ * any filter sees the response, so its table of what to do with a header is
+ * changed: for a call they are not there.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_call.h"
+
+
+static ngx_int_t ngx_http_agentstream_call_steer(ngx_http_request_t *r,
+    ngx_table_elt_t *h, ngx_uint_t offset);
+
+
+/* after the table was made, by the initialization of the upstream module; it is
+   made anew, like all of the configuration, by a reload */
+
+ngx_int_t
+ngx_http_agentstream_call_init_headers(ngx_conf_t *cf)
+{
+    ngx_uint_t                      i;
+    ngx_hash_t                     *hash;
+    ngx_hash_elt_t                 *elt;
+    ngx_http_upstream_header_t     *header;
+    ngx_http_upstream_main_conf_t  *umcf;
+
+    umcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_upstream_module);
+    hash = &umcf->headers_in_hash;
+
+    for (i = 0; i < hash->size; i++) {
+
+        for (elt = hash->buckets[i];
+             elt && elt->value;
+             elt = (ngx_hash_elt_t *) ngx_align_ptr(&elt->name[0] + elt->len,
+                                                    sizeof(void *)))
+        {
+            if (elt->len < sizeof("x-accel-") - 1
+                || ngx_memcmp(elt->name, "x-accel-", sizeof("x-accel-") - 1)
+                   != 0)
+            {
+                continue;
+            }
+
+            header = ngx_palloc(cf->pool, sizeof(ngx_http_upstream_header_t));
+            if (header == NULL) {
+                return NGX_ERROR;
+            }
+
+            *header = *(ngx_http_upstream_header_t *) elt->value;
+
+            /* nothing but the handler looks at the offset */
+
+            header->handler = ngx_http_agentstream_call_steer;
+            header->offset = (ngx_uint_t) elt->value;
+
+            elt->value = header;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_call_steer(ngx_http_request_t *r, ngx_table_elt_t *h,
+    ngx_uint_t offset)
+{
+    ngx_http_upstream_header_t  *header;
+
+    if (ngx_http_agentstream_call_of(r)) {
+        return NGX_OK;
+    }
+
+    header = (ngx_http_upstream_header_t *) offset;
+
+    return header->handler(r, h, header->offset);
+}

@@ -1,0 +1,547 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * What a call is made of.  A connection of our own (one end of a
+ * socket pair that nobody ever writes to) carries a parked main request; its
+ * only subrequest runs the internal location, so that proxying is nginx's own.
+ * When the subrequest is done, or on any fault, the main request is terminated
+ * and takes everything with it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_call_int.h"
+#include "ngx_http_agentstream_text.h"
+
+
+static void ngx_http_agentstream_call_pair_cleanup(void *data);
+static ngx_int_t ngx_http_agentstream_call_add_header(ngx_http_request_t *r,
+    ngx_table_elt_t **header, const char *key, ngx_str_t *value);
+static void ngx_http_agentstream_call_phases(ngx_http_request_t *r);
+static void ngx_http_agentstream_call_event_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_call_parked_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_call_post_handler(ngx_http_request_t *r,
+    void *data, ngx_int_t rc);
+static u_char *ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf,
+    size_t len);
+
+
+/* the address of our connections, and by its place in memory their mark */
+static ngx_str_t  ngx_http_agentstream_call_name = ngx_string("agentstream");
+
+
+ngx_connection_t *
+ngx_http_agentstream_call_connect(ngx_http_agentstream_call_t *call)
+{
+    ngx_buf_t              *b;
+    ngx_log_t              *log;
+    ngx_pool_t             *pool;
+    ngx_socket_t            fd[2];
+    struct sockaddr        *sa;
+    ngx_connection_t       *c;
+    ngx_pool_cleanup_t     *cln;
+    ngx_http_log_ctx_t     *ctx;
+    ngx_http_connection_t  *hc;
+
+    pool = ngx_create_pool(1024, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    log = ngx_palloc(pool, sizeof(ngx_log_t));
+    ctx = ngx_palloc(pool, sizeof(ngx_http_log_ctx_t));
+    hc = ngx_pcalloc(pool, sizeof(ngx_http_connection_t));
+    sa = ngx_pcalloc(pool, sizeof(struct sockaddr_un));
+
+    b = ngx_create_temp_buf(pool, 1);
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_socket_t));
+
+    if (log == NULL || ctx == NULL || hc == NULL || sa == NULL || b == NULL
+        || cln == NULL)
+    {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    if (socketpair(AF_UNIX, SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, 0, fd)
+        == -1)
+    {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
+                      "agentstream call: socketpair() failed");
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    c = ngx_get_connection(fd[0], ngx_cycle->log);
+
+    if (c == NULL) {
+        (void) ngx_close_socket(fd[0]);
+        (void) ngx_close_socket(fd[1]);
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    *(ngx_socket_t *) cln->data = fd[1];
+    cln->handler = ngx_http_agentstream_call_pair_cleanup;
+
+    *log = *ngx_cycle->log;
+
+    c->number = ngx_atomic_fetch_add(ngx_connection_counter, 1);
+    c->start_time = ngx_current_msec;
+    c->pool = pool;
+    c->log = log;
+    c->data = hc;
+
+    c->recv = ngx_recv;
+    c->send = ngx_send;
+    c->recv_chain = ngx_recv_chain;
+    c->send_chain = ngx_send_chain;
+
+    c->type = SOCK_STREAM;
+    c->log_error = NGX_ERROR_INFO;
+
+    sa->sa_family = AF_UNIX;
+    c->sockaddr = sa;
+    c->socklen = offsetof(struct sockaddr_un, sun_path);
+    c->local_sockaddr = sa;
+    c->local_socklen = c->socklen;
+    c->addr_text = ngx_http_agentstream_call_name;
+    c->listening = ngx_cycle->listening.elts;
+
+    c->tcp_nodelay = NGX_TCP_NODELAY_DISABLED;
+    c->tcp_nopush = NGX_TCP_NOPUSH_DISABLED;
+
+    c->read->log = log;
+    c->read->handler = ngx_http_agentstream_call_event_handler;
+    c->write->log = log;
+    c->write->handler = ngx_http_agentstream_call_event_handler;
+    c->write->ready = 1;
+
+    ctx->connection = c;
+    ctx->request = NULL;
+    ctx->current_request = NULL;
+
+    log->connection = c->number;
+    log->handler = ngx_http_agentstream_call_log_error;
+    log->data = ctx;
+    log->action = NULL;
+
+    hc->conf_ctx = call->server;
+    c->buffer = b;
+
+    return c;
+}
+
+
+static void
+ngx_http_agentstream_call_pair_cleanup(void *data)
+{
+    ngx_socket_t  *fd = data;
+
+    (void) ngx_close_socket(*fd);
+
+#if (NGX_STAT_STUB)
+    /* closing the connection took away one that was never counted */
+    (void) ngx_atomic_fetch_add(ngx_stat_active, 1);
+#endif
+}
+
+
+ngx_http_request_t *
+ngx_http_agentstream_call_create_main(ngx_http_agentstream_call_t *call,
+    ngx_connection_t *c)
+{
+    ngx_str_t                  host;
+    ngx_http_request_t        *r;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    static ngx_str_t  line = ngx_string("agentstream call");
+    static ngx_str_t  json = ngx_string("application/json");
+
+    r = ngx_http_create_request(c);
+    if (r == NULL) {
+        return NULL;
+    }
+
+    c->data = r;
+
+#if (NGX_STAT_STUB)
+    /* no client reads or waits here */
+    (void) ngx_atomic_fetch_add(ngx_stat_reading, -1);
+    (void) ngx_atomic_fetch_add(ngx_stat_requests, -1);
+    r->stat_reading = 0;
+#endif
+
+    r->internal = 1;
+    r->logged = 1;
+    r->limit_conn_status = 1;
+    r->limit_req_status = 1;
+
+    r->method = NGX_HTTP_GET;
+    r->http_version = NGX_HTTP_VERSION_11;
+    r->request_line = line;
+    r->uri = call->address.uri;
+    ngx_str_set(&r->method_name, "GET");
+    ngx_str_set(&r->http_protocol, "HTTP/1.1");
+    ngx_str_set(&r->schema, "http");
+
+    r->write_event_handler = ngx_http_agentstream_call_parked_handler;
+
+    if (ngx_list_init(&r->headers_in.headers, r->pool, 4,
+                      sizeof(ngx_table_elt_t))
+        != NGX_OK)
+    {
+        goto failed;
+    }
+
+    cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
+
+    host = cscf->server_name;
+
+    if (host.len == 0) {
+        ngx_str_set(&host, "localhost");
+    }
+
+    r->headers_in.server = host;
+
+    if (ngx_http_agentstream_call_add_header(r, &r->headers_in.host, "Host",
+                                             &host)
+        != NGX_OK)
+    {
+        goto failed;
+    }
+
+    r->request_body = ngx_pcalloc(r->pool, sizeof(ngx_http_request_body_t));
+    if (r->request_body == NULL) {
+        goto failed;
+    }
+
+    if (call->content.len == 0) {
+        return r;
+    }
+
+    r->headers_in.content_length_n = call->content.len;
+
+    if (ngx_http_agentstream_call_add_header(r, &r->headers_in.content_type,
+                                             "Content-Type", &json)
+        != NGX_OK)
+    {
+        goto failed;
+    }
+
+    return r;
+
+failed:
+
+    ngx_http_free_request(r, 0);
+
+    return NULL;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_call_add_header(ngx_http_request_t *r,
+    ngx_table_elt_t **header, const char *key, ngx_str_t *value)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_in.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+    h->key.data = (u_char *) key;
+    h->key.len = ngx_strlen(key);
+    h->value = *value;
+
+    h->lowcase_key = ngx_pnalloc(r->pool, h->key.len);
+    if (h->lowcase_key == NULL) {
+        return NGX_ERROR;
+    }
+
+    h->hash = ngx_hash_strlow(h->lowcase_key, h->key.data, h->key.len);
+
+    *header = h;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_call_subrequest(ngx_http_agentstream_call_t *call,
+    ngx_http_request_t *r)
+{
+    ngx_buf_t                   *b;
+    ngx_str_t                    uri;
+    ngx_chain_t                 *cl;
+    ngx_http_request_t          *sr;
+    ngx_http_post_subrequest_t  *ps;
+
+    ngx_http_set_ctx(r, call, ngx_http_agentstream_module);
+
+    uri.len = call->prefix.len + call->address.uri.len;
+    uri.data = ngx_pnalloc(r->pool, uri.len);
+    ps = ngx_palloc(r->pool, sizeof(ngx_http_post_subrequest_t));
+
+    if (uri.data == NULL || ps == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(ngx_cpymem(uri.data, call->prefix.data, call->prefix.len),
+               call->address.uri.data, call->address.uri.len);
+
+    if (call->content.len) {
+        b = ngx_calloc_buf(r->pool);
+        cl = ngx_alloc_chain_link(r->pool);
+
+        if (b == NULL || cl == NULL) {
+            return NGX_ERROR;
+        }
+
+        b->pos = call->content.data;
+        b->last = b->pos + call->content.len;
+        b->start = b->pos;
+        b->end = b->last;
+        b->memory = 1;
+        b->last_buf = 1;
+
+        cl->buf = b;
+        cl->next = NULL;
+
+        r->request_body->bufs = cl;
+        r->request_body->buf = b;
+    }
+
+    ps->handler = ngx_http_agentstream_call_post_handler;
+    ps->data = call;
+
+    if (ngx_http_subrequest(r, &uri, &call->address.args, &sr, ps,
+                            NGX_HTTP_SUBREQUEST_WAITED)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    sr->method = call->address.method;
+
+    switch (call->address.method) {
+
+    case NGX_HTTP_POST:
+        ngx_str_set(&sr->method_name, "POST");
+        break;
+
+    case NGX_HTTP_DELETE:
+        ngx_str_set(&sr->method_name, "DELETE");
+        break;
+
+    default: /* NGX_HTTP_GET */
+        break;
+    }
+
+    call->subrequest = sr;
+
+    sr->filter_need_in_memory = 1;
+    sr->write_event_handler = ngx_http_agentstream_call_phases;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_call_phases(ngx_http_request_t *r)
+{
+    ngx_uint_t                  i;
+    ngx_http_phase_handler_t   *ph;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    /* rewrites and returns of the server level are meant for clients */
+
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    ph = cmcf->phase_engine.handlers;
+
+    for (i = 0; ph[i].checker != ngx_http_core_find_config_phase; i++) {
+        /* void */
+    }
+
+    r->phase_handler = i;
+    r->valid_location = 1;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    /* the client's location has checked the body's size: not a second time */
+
+    r->discard_body = 1;
+
+    if (ph[i].checker(r, &ph[i]) != NGX_AGAIN) {
+        return;
+    }
+
+    r->discard_body = 0;
+
+    ngx_http_core_run_phases(r);
+}
+
+
+static void
+ngx_http_agentstream_call_event_handler(ngx_event_t *ev)
+{
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    c = ev->data;
+    r = c->data;
+
+    ngx_http_set_log_request(c->log, r);
+
+    if (c->close) {
+        ngx_http_finalize_request(r->main, NGX_ERROR);
+        ngx_http_run_posted_requests(c);
+        return;
+    }
+
+    if (ev->write) {
+        r->write_event_handler(r);
+
+    } else {
+        r->read_event_handler(r);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_agentstream_call_parked_handler(ngx_http_request_t *r)
+{
+    /* woken by the end of the subrequest, or by an event without meaning */
+
+    if (r->connection->data == r) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_call_post_handler(ngx_http_request_t *r, void *data,
+    ngx_int_t rc)
+{
+    ngx_http_agentstream_call_t  *call = data;
+
+    if (!call->answered && rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+        call->status = rc;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_call_unsent(ngx_http_agentstream_call_t *call)
+{
+    ngx_uint_t                  i;
+    ngx_http_request_t         *r;
+    ngx_http_upstream_t        *u;
+    ngx_http_upstream_state_t  *state;
+
+    r = call->subrequest;
+
+    if (r == NULL) {
+        return call->unsent;
+    }
+
+    u = r->upstream;
+
+    if (u && u->peer.connection && u->peer.connection->sent) {
+        return 0;
+    }
+
+    /* all servers that were tried */
+
+    if (r->upstream_states) {
+        state = r->upstream_states->elts;
+
+        for (i = 0; i < r->upstream_states->nelts; i++) {
+            if (state[i].bytes_sent) {
+                return 0;
+            }
+        }
+    }
+
+    return 1;
+}
+
+
+ngx_http_agentstream_call_t *
+ngx_http_agentstream_call_of(ngx_http_request_t *r)
+{
+    if (r->connection->addr_text.data != ngx_http_agentstream_call_name.data) {
+        return NULL;
+    }
+
+    return ngx_http_get_module_ctx(r->main, ngx_http_agentstream_module);
+}
+
+
+static u_char *
+ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf, size_t len)
+{
+    u_char                       *p;
+    u_char                        line[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    u_char                        escaped[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                     url, text;
+    ngx_http_log_ctx_t           *ctx;
+    ngx_http_request_t           *r;
+    ngx_http_agentstream_call_t  *call;
+
+    ctx = log->data;
+
+    p = ngx_snprintf(buf, len, " while %s",
+                     log->action ? log->action : "calling OpenCode");
+    len -= p - buf;
+    buf = p;
+
+    r = ctx->current_request;
+
+    if (ctx->request == NULL || r == NULL) {
+        return buf;
+    }
+
+    call = ngx_http_get_module_ctx(ctx->request, ngx_http_agentstream_module);
+
+    if (call == NULL) {
+        return buf;
+    }
+
+    url.data = line;
+    url.len = ngx_snprintf(line, sizeof(line), "%V%V%s%V", &call->prefix,
+                           &call->address.uri,
+                           call->address.args.len ? "?" : "",
+                           &call->address.args)
+              - line;
+
+    text = ngx_http_agentstream_text_escape(escaped, &url);
+
+    p = ngx_snprintf(buf, len, ", call: \"%V\"", &text);
+    len -= p - buf;
+    buf = p;
+
+    if (r->upstream && r->upstream->peer.name) {
+        url.len = ngx_snprintf(line, sizeof(line), "%V%V%V",
+                               &r->upstream->schema, r->upstream->peer.name,
+                               &r->upstream->uri)
+                  - line;
+
+        text = ngx_http_agentstream_text_escape(escaped, &url);
+
+        p = ngx_snprintf(buf, len, ", upstream: \"%V\"", &text);
+    }
+
+    return p;
+}

@@ -1,0 +1,176 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_ACP_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_ACP_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/*
+ * How packets are spelt: their JSON, from parts that are
+ * JSON already.  Nothing here knows OpenCode.  A "text" is a string's contents,
+ * escaped and without quotes; a "json" is any value.
+ */
+
+
+#define NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN                                    \
+    (sizeof("2026-01-22T00:11:51.712Z") - 1)
+
+
+/* ISO 8601 in UTC with milliseconds, of just that length */
+u_char *ngx_http_agentstream_acp_timestamp(u_char *dst, time_t sec,
+    ngx_uint_t msec);
+/* the milliseconds of one that was made in this second */
+void ngx_http_agentstream_acp_msec(u_char *timestamp, ngx_uint_t msec);
+
+/* "error"; details is JSON or NULL, code 0 is null; message is plain UTF-8 */
+size_t ngx_http_agentstream_acp_error_size(ngx_str_t *message,
+    ngx_str_t *details);
+u_char *ngx_http_agentstream_acp_error(u_char *dst, u_char *timestamp,
+    ngx_str_t *message, ngx_uint_t code, ngx_str_t *details);
+
+
+/* the hot one: a piece of text; message NULL: no messageId */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_ACP_MESSAGE = 0,
+    NGX_HTTP_AGENTSTREAM_ACP_THOUGHT,
+    NGX_HTTP_AGENTSTREAM_ACP_USER
+} ngx_http_agentstream_acp_chunk_e;
+
+size_t ngx_http_agentstream_acp_chunk_size(ngx_str_t *message,
+    ngx_str_t *text, ngx_str_t *meta);
+u_char *ngx_http_agentstream_acp_chunk(u_char *dst, u_char *timestamp,
+    ngx_uint_t kind, ngx_str_t *message, ngx_str_t *text, ngx_str_t *meta);
+
+
+/*
+ * All other packets are put together in a buffer that grows.  Zeroed it is
+ * ready; it keeps its memory from packet to packet.  A failed allocation is
+ * remembered, so that only who takes the packet has to look.
+ */
+
+typedef struct {
+    u_char                              *start;
+    size_t                               len;
+    size_t                               size;
+    ngx_uint_t                           failed;
+} ngx_http_agentstream_acp_buf_t;
+
+void ngx_http_agentstream_acp_destroy(ngx_http_agentstream_acp_buf_t *b);
+
+/* room for so many bytes more, or NULL; len is the caller's to advance */
+u_char *ngx_http_agentstream_acp_room(ngx_http_agentstream_acp_buf_t *b,
+    size_t size);
+void ngx_http_agentstream_acp_add(ngx_http_agentstream_acp_buf_t *b,
+    const void *data, size_t len);
+void ngx_http_agentstream_acp_json(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *json);
+void ngx_http_agentstream_acp_number(ngx_http_agentstream_acp_buf_t *b,
+    int64_t number);
+
+/* name is a literal such as ",\"title\":"; a text gets its quotes */
+void ngx_http_agentstream_acp_member(ngx_http_agentstream_acp_buf_t *b,
+    const char *name, ngx_str_t *json);
+void ngx_http_agentstream_acp_member_text(ngx_http_agentstream_acp_buf_t *b,
+    const char *name, ngx_str_t *text);
+void ngx_http_agentstream_acp_member_number(
+    ngx_http_agentstream_acp_buf_t *b, const char *name, int64_t number);
+
+#define ngx_http_agentstream_acp_literal(b, text)                             \
+    ngx_http_agentstream_acp_add(b, text, sizeof(text) - 1)
+
+
+/* empties the buffer; {"type":"...","timestamp":"..." */
+void ngx_http_agentstream_acp_open(ngx_http_agentstream_acp_buf_t *b,
+    const char *type, u_char *timestamp);
+/* ,"_meta":...} */
+void ngx_http_agentstream_acp_close(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *meta);
+
+
+/* tool calls */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_ACP_OTHER = 0,
+    NGX_HTTP_AGENTSTREAM_ACP_READ,
+    NGX_HTTP_AGENTSTREAM_ACP_EDIT,
+    NGX_HTTP_AGENTSTREAM_ACP_DELETE,
+    NGX_HTTP_AGENTSTREAM_ACP_MOVE,
+    NGX_HTTP_AGENTSTREAM_ACP_SEARCH,
+    NGX_HTTP_AGENTSTREAM_ACP_EXECUTE,
+    NGX_HTTP_AGENTSTREAM_ACP_THINK,
+    NGX_HTTP_AGENTSTREAM_ACP_FETCH,
+    NGX_HTTP_AGENTSTREAM_ACP_SWITCH_MODE
+} ngx_http_agentstream_acp_kind_e;
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_ACP_PENDING = 0,
+    NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS,
+    NGX_HTTP_AGENTSTREAM_ACP_COMPLETED,
+    NGX_HTTP_AGENTSTREAM_ACP_FAILED
+} ngx_http_agentstream_acp_status_e;
+
+typedef struct {
+    ngx_str_t                            id;       /* text */
+    ngx_str_t                            title;    /* text */
+    ngx_str_t                            name;     /* text, of the tool */
+    ngx_str_t                            input;    /* json */
+    ngx_uint_t                           kind;
+    ngx_uint_t                           status;
+} ngx_http_agentstream_acp_tool_t;
+
+/* all of "tool_call_start" but _meta */
+void ngx_http_agentstream_acp_tool_start(ngx_http_agentstream_acp_buf_t *b,
+    u_char *timestamp, ngx_http_agentstream_acp_tool_t *tool);
+/* "tool_call_progress" up to rawInput */
+void ngx_http_agentstream_acp_tool_progress(ngx_http_agentstream_acp_buf_t *b,
+    u_char *timestamp, ngx_http_agentstream_acp_tool_t *tool);
+/* a ToolCallUpdate by itself: {"toolCallId":...,"rawInput":...} */
+void ngx_http_agentstream_acp_tool_call(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_acp_tool_t *tool);
+/* ,"_meta":{"toolName":"..."}} with fields, each after a comma, inside */
+void ngx_http_agentstream_acp_tool_close(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *name, ngx_str_t *fields);
+
+/* elements of a call's content and locations; each puts its comma before it
+   unless it is the first after "[" */
+void ngx_http_agentstream_acp_text_block(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *text);
+void ngx_http_agentstream_acp_image_block(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *data, ngx_str_t *mime);
+/* old is json: a string or null */
+void ngx_http_agentstream_acp_diff_block(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *path, ngx_str_t *old, ngx_str_t *new);
+void ngx_http_agentstream_acp_location(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *path);
+
+
+/* ,"options":[...] of a permission request */
+void ngx_http_agentstream_acp_options(ngx_http_agentstream_acp_buf_t *b);
+
+
+/* what a model was fed and said, in tokens */
+
+typedef struct {
+    int64_t                              total;
+    int64_t                              input;
+    int64_t                              output;
+    int64_t                              thought;
+    int64_t                              cached_read;
+    int64_t                              cached_write;
+} ngx_http_agentstream_acp_usage_t;
+
+/* "prompt_response"; usage NULL: without the field, all zero: null */
+void ngx_http_agentstream_acp_prompt_response(
+    ngx_http_agentstream_acp_buf_t *b, u_char *timestamp, ngx_str_t *reason,
+    ngx_http_agentstream_acp_usage_t *usage);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_ACP_H_INCLUDED_ */

@@ -1,0 +1,220 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_OPENCODE_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_OPENCODE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_json.h"
+
+
+/*
+ * OpenCode's own names: its events, paths and ids.  Nothing
+ * above knows how OpenCode spells an event or a path.
+ */
+
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_EVENT_OTHER = 0,
+    NGX_HTTP_AGENTSTREAM_EVENT_CONNECTED,         /* server.connected */
+    NGX_HTTP_AGENTSTREAM_EVENT_HEARTBEAT,         /* server.heartbeat */
+    NGX_HTTP_AGENTSTREAM_EVENT_DISPOSED,          /* server.instance.disposed */
+    NGX_HTTP_AGENTSTREAM_EVENT_CREATED,           /* session.created */
+    NGX_HTTP_AGENTSTREAM_EVENT_DELETED,           /* session.deleted */
+    NGX_HTTP_AGENTSTREAM_EVENT_STATUS,            /* session.status */
+    NGX_HTTP_AGENTSTREAM_EVENT_IDLE,              /* session.idle */
+    NGX_HTTP_AGENTSTREAM_EVENT_ERROR,             /* session.error */
+    NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED,         /* session.compacted */
+    NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE,           /* message.updated */
+    NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED,   /* message.removed */
+    NGX_HTTP_AGENTSTREAM_EVENT_PART,              /* message.part.updated */
+    NGX_HTTP_AGENTSTREAM_EVENT_DELTA,             /* message.part.delta */
+    NGX_HTTP_AGENTSTREAM_EVENT_PART_REMOVED,      /* message.part.removed */
+    NGX_HTTP_AGENTSTREAM_EVENT_TODO,              /* todo.updated */
+    NGX_HTTP_AGENTSTREAM_EVENT_QUESTION,          /* question.asked */
+    NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REPLIED,  /* question.replied */
+    NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REJECTED, /* question.rejected */
+    NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION,        /* permission.asked */
+    NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION_REPLIED /* permission.replied */
+} ngx_http_agentstream_event_e;
+
+
+/* slices of the event's own bytes, valid as long as those are */
+
+typedef struct {
+    ngx_str_t                            data;        /* all of it */
+    ngx_uint_t                           type;
+    ngx_str_t                            session;     /* empty: of none */
+    ngx_str_t                            parent;      /* of session.created */
+    u_char                              *rest;        /* after _peek(): what
+                                                         follows the session */
+
+    /* of a text's delta, after _read(); the text is still escaped */
+    ngx_str_t                            message;
+    ngx_str_t                            part;
+    ngx_str_t                            text;
+
+    /* after _parse() */
+    ngx_http_agentstream_json_t         *json;
+    ngx_uint_t                           properties;
+} ngx_http_agentstream_event_t;
+
+
+/*
+ * Type, session and parent by looking at the raw bytes only.  NGX_DECLINED:
+ * the event does not stand in OpenCode's usual order, only a parse can tell.
+ * An event that is none of ours costs nothing but this.
+ */
+ngx_int_t ngx_http_agentstream_opencode_peek(ngx_str_t *data,
+    ngx_http_agentstream_event_t *ev);
+
+/* the whole event: validated and indexed in json; NGX_DECLINED: no valid event,
+   NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_opencode_parse(ngx_str_t *data,
+    ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev);
+
+/* the rest of what _peek() has found: a text's delta in OpenCode's usual order
+   is cut out and never parsed, all else is, as by _parse() */
+ngx_int_t ngx_http_agentstream_opencode_read(ngx_str_t *data,
+    ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev);
+
+/*
+ * A member of an object that may itself be absent: json_get() takes 0 for the
+ * root, here it stays absent.  The text is a string's, still escaped, or empty.
+ */
+#define ngx_http_agentstream_opencode_get(json, object, name)                 \
+    ((object) ? ngx_http_agentstream_json_get(json, object, name) : 0)
+
+#define ngx_http_agentstream_opencode_text(json, object, name)                \
+    ngx_http_agentstream_json_string(json,                                    \
+                     ngx_http_agentstream_opencode_get(json, object, name))
+#define ngx_http_agentstream_opencode_true(json, object, name)                \
+    (ngx_http_agentstream_json_type(json,                                     \
+                    ngx_http_agentstream_opencode_get(json, object, name))    \
+     == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+
+
+/* requests: paths below the internal location's prefix, with "directory" */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_GET_EVENTS = 0,     /* GET event */
+    NGX_HTTP_AGENTSTREAM_GET_STATUS,         /* GET session/status */
+    NGX_HTTP_AGENTSTREAM_GET_SESSIONS,       /* GET session */
+    NGX_HTTP_AGENTSTREAM_CREATE_SESSION,     /* POST session */
+    NGX_HTTP_AGENTSTREAM_GET_SESSION,        /* GET session/{id} */
+    NGX_HTTP_AGENTSTREAM_DELETE_SESSION,     /* DELETE session/{id} */
+    NGX_HTTP_AGENTSTREAM_GET_MESSAGES,       /* GET session/{id}/message */
+    NGX_HTTP_AGENTSTREAM_GET_MESSAGE,        /* GET session/{id}/message/{x} */
+    NGX_HTTP_AGENTSTREAM_PROMPT,             /* ... {id}/prompt_async */
+    NGX_HTTP_AGENTSTREAM_ABORT,              /* POST session/{id}/abort */
+    NGX_HTTP_AGENTSTREAM_GET_QUESTIONS,      /* GET question */
+    NGX_HTTP_AGENTSTREAM_REPLY_QUESTION,     /* POST question/{x}/reply */
+    NGX_HTTP_AGENTSTREAM_REJECT_QUESTION,    /* POST question/{x}/reject */
+    NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS,    /* GET permission */
+    NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION    /* POST permission/{x}/reply */
+} ngx_http_agentstream_request_e;
+
+
+/* one exchange's address; session, id and directory may be NULL where the
+   path has none; directory is percent-encoded into args */
+typedef struct {
+    ngx_uint_t                           method;      /* NGX_HTTP_GET, ... */
+    ngx_str_t                            uri;         /* without prefix */
+    ngx_str_t                            args;
+    size_t                               limit;       /* of the answer; of a
+                                                         list of messages: of
+                                                         one of them */
+} ngx_http_agentstream_address_t;
+
+/* NGX_DECLINED: session or id has not the form of an id */
+ngx_int_t ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
+    ngx_http_agentstream_address_t *addr, ngx_uint_t request,
+    ngx_str_t *session, ngx_str_t *id, ngx_str_t *directory);
+
+/* only the last so many elements of a list */
+ngx_int_t ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
+    ngx_http_agentstream_address_t *addr, ngx_uint_t limit);
+
+
+/* the "directory" of a session, from what GET session/{id} answers;
+   NGX_DECLINED: it is no such answer */
+ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *session, ngx_str_t *directory);
+
+/* the session whose subagent a session is, from the same; empty: it is none's,
+   NGX_DECLINED: it is no such answer */
+ngx_int_t ngx_http_agentstream_opencode_parent(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *session, ngx_str_t *parent);
+
+/* NGX_OK: it is what GET or POST session answers, with this id, or with any if
+   session is NULL; NGX_DECLINED: it is not, NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
+    ngx_str_t *session);
+/* the same for a list, and for any JSON text at all */
+ngx_int_t ngx_http_agentstream_opencode_is_list(ngx_str_t *answer);
+ngx_int_t ngx_http_agentstream_opencode_is_json(ngx_str_t *answer);
+
+/* how a client is told that a call has failed with this status; nonsense: it
+   was answered, but not with what was asked for */
+const char *ngx_http_agentstream_opencode_failure(ngx_uint_t status,
+    ngx_uint_t nonsense, ngx_uint_t *code);
+
+/* whether a session is busy, from what GET session/status answers;
+   NGX_DECLINED: it is not, NGX_ERROR: it is no such answer */
+ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
+    ngx_str_t *session);
+
+/* the session in which something waits, from what GET question or GET
+   permission answers; empty: it does not wait, NGX_DECLINED: it is no such
+   answer */
+ngx_int_t ngx_http_agentstream_opencode_waits(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *id, ngx_str_t *owner);
+
+/*
+ * Whether a message opens a turn; those before it in the list were asked for
+ * first, with the same "again", 0 at the beginning.  NGX_DECLINED: it does not,
+ * like what a compaction puts into a turn; NGX_AGAIN: it is the turn's prompt
+ * once more, which was too long before the compaction.
+ */
+ngx_int_t ngx_http_agentstream_opencode_opens(
+    ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t *again);
+
+/*
+ * The last message that opens a turn, or else what the first one belongs to.
+ * Zero it, and give it each message of GET session/{id}/message; then it is
+ * empty when there were none, or when nmessages is not 0: nonsense.
+ */
+
+typedef struct {
+    ngx_uint_t                           nmessages;
+    ngx_uint_t                           again;
+    size_t                               len;
+    u_char                               id[64];
+} ngx_http_agentstream_opencode_last_t;
+
+void ngx_http_agentstream_opencode_turn(ngx_http_agentstream_json_t *json,
+    ngx_http_agentstream_opencode_last_t *last);
+
+
+/* ids */
+
+#define NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN  (sizeof("msg_") - 1 + 12 + 14)
+
+/* "ses_" and letters and digits, at most 64 bytes in all */
+ngx_uint_t ngx_http_agentstream_opencode_session_id(ngx_str_t *id);
+
+/* the same rule with any lower case prefix and "_" ("que_", "per_", "msg_") */
+ngx_uint_t ngx_http_agentstream_opencode_id(ngx_str_t *id);
+
+/* OpenCode's ascending form: msec * 4096 + counter, then 14 base-62 digits
+   made of the 16 random bytes given */
+void ngx_http_agentstream_opencode_message_id(u_char *dst, uint64_t msec,
+    ngx_uint_t counter, u_char *random);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_OPENCODE_H_INCLUDED_ */

@@ -1,0 +1,354 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * What OpenCode's answers say of a session.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_opencode.h"
+
+
+static ngx_int_t ngx_http_agentstream_opencode_is(ngx_str_t *answer,
+    ngx_uint_t type, ngx_str_t *session);
+static ngx_int_t ngx_http_agentstream_opencode_copy(ngx_pool_t *pool,
+    ngx_str_t *id, ngx_str_t *copy);
+
+
+const char *
+ngx_http_agentstream_opencode_failure(ngx_uint_t status, ngx_uint_t nonsense,
+    ngx_uint_t *code)
+{
+    *code = 502;
+
+    if (nonsense) {
+        return "OpenCode's answer makes no sense";
+    }
+
+    if (status == 504) {
+        *code = status;
+        return "OpenCode does not answer in time";
+    }
+
+    return (status < 500) ? "OpenCode refused the request"
+                          : "OpenCode cannot be reached";
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
+    ngx_str_t *session)
+{
+    return ngx_http_agentstream_opencode_is(answer,
+                                            NGX_HTTP_AGENTSTREAM_JSON_OBJECT,
+                                            session);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_is_list(ngx_str_t *answer)
+{
+    return ngx_http_agentstream_opencode_is(answer,
+                                            NGX_HTTP_AGENTSTREAM_JSON_ARRAY,
+                                            NULL);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_is_json(ngx_str_t *answer)
+{
+    return ngx_http_agentstream_opencode_is(answer,
+                                            NGX_HTTP_AGENTSTREAM_JSON_NONE,
+                                            NULL);
+}
+
+
+/* type NONE: any */
+
+static ngx_int_t
+ngx_http_agentstream_opencode_is(ngx_str_t *answer, ngx_uint_t type,
+    ngx_str_t *session)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    id;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK && type != NGX_HTTP_AGENTSTREAM_JSON_NONE
+        && ngx_http_agentstream_json_type(&json, 0) != type)
+    {
+        rc = NGX_DECLINED;
+    }
+
+    if (rc == NGX_OK && type == NGX_HTTP_AGENTSTREAM_JSON_OBJECT) {
+        id = ngx_http_agentstream_json_string(&json,
+                            ngx_http_agentstream_json_get(&json, 0, "id"));
+
+        if (!ngx_http_agentstream_opencode_session_id(&id)
+            || (session
+                && (id.len != session->len
+                    || ngx_memcmp(id.data, session->data, id.len) != 0)))
+        {
+            rc = NGX_DECLINED;
+        }
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    name;
+    ngx_uint_t                   v;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK
+        && ngx_http_agentstream_json_type(&json, 0)
+           == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+    {
+        rc = NGX_DECLINED;
+
+        for (v = ngx_http_agentstream_json_first(&json, 0);
+             v;
+             v = ngx_http_agentstream_json_next(&json, 0, v))
+        {
+            /* it lists those that are busy or wait for a retry */
+
+            name = ngx_http_agentstream_json_string(&json, v);
+
+            if (name.len == session->len
+                && ngx_memcmp(name.data, session->data, name.len) == 0
+                && !ngx_http_agentstream_json_is(&json,
+                           ngx_http_agentstream_json_get(&json, v + 1, "type"),
+                           "idle"))
+            {
+                rc = NGX_OK;
+            }
+        }
+
+    } else {
+        rc = NGX_ERROR;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
+    ngx_uint_t message, ngx_uint_t *again)
+{
+    ngx_uint_t  v, info, parts, compaction;
+
+    info = ngx_http_agentstream_json_get(json, message, "info");
+    parts = ngx_http_agentstream_json_get(json, message, "parts");
+
+    v = ngx_http_agentstream_opencode_get(json, info, "role");
+
+    if (ngx_http_agentstream_json_is(json, v, "assistant")) {
+
+        v = ngx_http_agentstream_opencode_get(json, info, "summary");
+
+        if (ngx_http_agentstream_json_type(json, v)
+            == NGX_HTTP_AGENTSTREAM_JSON_TRUE
+            && (ngx_http_agentstream_json_get(json, info, "error")
+                || ngx_http_agentstream_json_get(json, info, "finish") == 0))
+        {
+            /* nothing is repeated after a compaction that failed */
+            *again = 0;
+        }
+
+        return NGX_DECLINED;
+    }
+
+    compaction = 0;
+
+    for (v = parts ? ngx_http_agentstream_json_first(json, parts) : 0;
+         v;
+         v = ngx_http_agentstream_json_next(json, parts, v))
+    {
+        if (ngx_http_agentstream_json_is(json,
+                           ngx_http_agentstream_json_get(json, v, "type"),
+                           "compaction"))
+        {
+            compaction = v;
+            continue;
+        }
+
+        if (!ngx_http_agentstream_opencode_true(json, v, "synthetic")
+            && !ngx_http_agentstream_opencode_true(json, v, "ignored"))
+        {
+            if (*again) {
+                *again = 0;
+                return NGX_AGAIN;
+            }
+
+            return NGX_OK;
+        }
+    }
+
+    *again = ngx_http_agentstream_opencode_true(json, compaction, "overflow");
+
+    return NGX_DECLINED;
+}
+
+
+void
+ngx_http_agentstream_opencode_turn(ngx_http_agentstream_json_t *json,
+    ngx_http_agentstream_opencode_last_t *last)
+{
+    ngx_str_t   id;
+    ngx_uint_t  info, opens;
+
+    info = ngx_http_agentstream_json_get(json, 0, "info");
+    opens = (ngx_http_agentstream_opencode_opens(json, 0, &last->again)
+             == NGX_OK);
+
+    if (last->nmessages++ && !opens) {
+        return;
+    }
+
+    ngx_str_null(&id);
+
+    if (!opens) {
+        id = ngx_http_agentstream_opencode_text(json, info, "parentID");
+    }
+
+    if (id.len == 0) {
+        id = ngx_http_agentstream_opencode_text(json, info, "id");
+    }
+
+    last->len = 0;
+
+    if (ngx_http_agentstream_opencode_id(&id)) {
+        last->len = id.len;
+        ngx_memcpy(last->id, id.data, id.len);
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_waits(ngx_pool_t *pool, ngx_str_t *answer,
+    ngx_str_t *id, ngx_str_t *owner)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    name, session;
+    ngx_uint_t                   v;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    ngx_str_null(&session);
+    owner->len = 0;
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK
+        && ngx_http_agentstream_json_type(&json, 0)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        rc = NGX_DECLINED;
+    }
+
+    for (v = (rc == NGX_OK) ? ngx_http_agentstream_json_first(&json, 0) : 0;
+         v && session.len == 0;
+         v = ngx_http_agentstream_json_next(&json, 0, v))
+    {
+        name = ngx_http_agentstream_opencode_text(&json, v, "id");
+
+        if (name.len == id->len
+            && ngx_memcmp(name.data, id->data, id->len) == 0)
+        {
+            session = ngx_http_agentstream_opencode_text(&json, v,
+                                                         "sessionID");
+        }
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_opencode_copy(pool, &session, owner);
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_parent(ngx_pool_t *pool, ngx_str_t *answer,
+    ngx_str_t *session, ngx_str_t *parent)
+{
+    ngx_int_t                    rc;
+    ngx_str_t                    id, text;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+    parent->len = 0;
+
+    rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
+
+    if (rc == NGX_OK) {
+        id = ngx_http_agentstream_json_string(&json,
+                            ngx_http_agentstream_json_get(&json, 0, "id"));
+        text = ngx_http_agentstream_json_string(&json,
+                            ngx_http_agentstream_json_get(&json, 0,
+                                                          "parentID"));
+
+        if (id.len == session->len
+            && ngx_memcmp(id.data, session->data, id.len) == 0)
+        {
+            rc = ngx_http_agentstream_opencode_copy(pool, &text, parent);
+
+        } else {
+            rc = NGX_DECLINED;
+        }
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return rc;
+}
+
+
+/* of a session's id, or of none */
+
+static ngx_int_t
+ngx_http_agentstream_opencode_copy(ngx_pool_t *pool, ngx_str_t *id,
+    ngx_str_t *copy)
+{
+    if (id->len == 0) {
+        return NGX_OK;
+    }
+
+    if (!ngx_http_agentstream_opencode_session_id(id)) {
+        return NGX_DECLINED;
+    }
+
+    copy->data = ngx_pstrdup(pool, id);
+
+    if (copy->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    copy->len = id->len;
+
+    return NGX_OK;
+}

@@ -1,0 +1,52 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_PROMPT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_PROMPT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_fields.h"
+
+
+/*
+ * A client's send-message body in, OpenCode's prompt body out.
+ * Nothing that is not understood is passed on, and nothing that would have
+ * OpenCode read what it should not: it opens the files that a prompt names
+ * without asking anybody.
+ */
+
+
+typedef struct {
+    ngx_str_t                            body;     /* for OpenCode, with room
+                                                      for prompt_set_id() */
+    ngx_str_t                            request_id;   /* client_request_id,
+                                                          escaped; or empty */
+    ngx_str_t                            files;    /* for prompt_outside() */
+    ngx_http_agentstream_fields_error_t  error;
+} ngx_http_agentstream_prompt_t;
+
+
+/* conf NULL: all is allowed; id_len: of the user message's id; NGX_OK,
+   NGX_DECLINED: error says why, NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_prompt_build(ngx_pool_t *pool,
+    ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text, size_t id_len,
+    ngx_http_agentstream_prompt_t *prompt);
+
+/* the user message's id, of the length that build() was told */
+void ngx_http_agentstream_prompt_set_id(ngx_str_t *body, ngx_str_t *id);
+
+/*
+ * The first field that names a file outside of the session's directory, or
+ * NULL.  files is a list that can be copied as it is: name and path, each with
+ * a zero behind it, then the next name.
+ */
+const char *ngx_http_agentstream_prompt_outside(ngx_str_t *files,
+    ngx_str_t *directory);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_PROMPT_H_INCLUDED_ */

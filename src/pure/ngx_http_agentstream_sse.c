@@ -1,0 +1,409 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Server-sent events (HTML standard, 9.2.6): a parser fed by pieces, and the
+ * lines around a packet.
+ * Pure: malloc() only, no pool, no log, no I/O.
+ * Invariant: each input byte is looked at a constant number of times, however
+ * the stream is cut; between feeds all state is in the sse object, and it is
+ * complete before each call of the handler, which may reset or free it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_sse.h"
+
+
+#define NGX_HTTP_AGENTSTREAM_SSE_MIN_SIZE   4096
+#define NGX_HTTP_AGENTSTREAM_SSE_KEEP_SIZE  262144
+
+
+/* what the next byte is part of; from sw_line to sw_colon in this order */
+
+typedef enum {
+    sw_bom0 = 0,
+    sw_bom1,
+    sw_bom2,
+    sw_after_cr,
+    sw_line,
+    sw_d,
+    sw_da,
+    sw_dat,
+    sw_data,
+    sw_colon,
+    sw_value,
+    sw_ignore
+} ngx_http_agentstream_sse_state_e;
+
+
+static u_char *ngx_http_agentstream_sse_find(u_char *p, u_char *last,
+    u_char ch);
+static u_char *ngx_http_agentstream_sse_lead(ngx_http_agentstream_sse_t *sse,
+    u_char *p);
+static u_char *ngx_http_agentstream_sse_name(ngx_http_agentstream_sse_t *sse,
+    u_char *p, u_char *end);
+static ngx_int_t ngx_http_agentstream_sse_join(
+    ngx_http_agentstream_sse_t *sse, ngx_str_t *held);
+static ngx_int_t ngx_http_agentstream_sse_append(
+    ngx_http_agentstream_sse_t *sse, u_char *data, size_t len);
+static ngx_int_t ngx_http_agentstream_sse_dispatch(
+    ngx_http_agentstream_sse_t *sse, ngx_str_t *held);
+
+
+ngx_int_t
+ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse, u_char *data,
+    size_t len)
+{
+    u_char     *p, *cr, *lf, *end, *last;
+    ngx_int_t   rc;
+    ngx_str_t   held;
+
+    if (len == 0) {
+        return NGX_OK;
+    }
+
+    last = data + len;
+
+    /* the event's only data line so far, where it lies in the input */
+    ngx_str_null(&held);
+
+    cr = ngx_http_agentstream_sse_find(data, last, CR);
+    lf = ngx_http_agentstream_sse_find(data, last, LF);
+
+    for (p = data; p < last; p = end + 1) {
+
+        while (sse->state < sw_line) {
+            p = ngx_http_agentstream_sse_lead(sse, p);
+
+            if (p == last) {
+                goto done;
+            }
+        }
+
+        if (cr < p) {
+            cr = ngx_http_agentstream_sse_find(p, last, CR);
+        }
+
+        if (lf < p) {
+            lf = ngx_http_agentstream_sse_find(p, last, LF);
+        }
+
+        end = ngx_min(cr, lf);
+
+        if (sse->state == sw_line && p == end) {
+
+            /* LF after CR is just one more empty line */
+
+            rc = ngx_http_agentstream_sse_dispatch(sse, &held);
+            if (rc != NGX_OK) {
+                return rc;
+            }
+
+            continue;
+        }
+
+        if (sse->state < sw_value) {
+            p = ngx_http_agentstream_sse_name(sse, p, end);
+
+            if (end < last
+                && (sse->state == sw_data || sse->state == sw_colon))
+            {
+                sse->state = sw_value;
+            }
+
+            if (sse->state == sw_value) {
+
+                if (!sse->started) {
+                    held.len = end - p;
+                    held.data = p;
+
+                    p = end;
+
+                } else if (ngx_http_agentstream_sse_join(sse, &held)
+                           != NGX_OK)
+                {
+                    return NGX_ERROR;
+                }
+
+                sse->started = 1;
+            }
+        }
+
+        if (sse->state == sw_value
+            && ngx_http_agentstream_sse_append(sse, p, end - p) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (end == last) {
+            break;
+        }
+
+        sse->state = (*end == CR) ? sw_after_cr : sw_line;
+    }
+
+done:
+
+    if (held.data) {
+        return ngx_http_agentstream_sse_append(sse, held.data, held.len);
+    }
+
+    return NGX_OK;
+}
+
+
+static u_char *
+ngx_http_agentstream_sse_find(u_char *p, u_char *last, u_char ch)
+{
+    p = memchr(p, ch, last - p);
+
+    return p ? p : last;
+}
+
+
+/* before a line: a byte order mark at the very start, LF after CR */
+
+static u_char *
+ngx_http_agentstream_sse_lead(ngx_http_agentstream_sse_t *sse, u_char *p)
+{
+    switch (sse->state) {
+
+    case sw_bom0:
+        if (*p == 0xef) {
+            sse->state = sw_bom1;
+            return p + 1;
+        }
+
+        sse->state = sw_line;
+        return p;
+
+    case sw_bom1:
+        if (*p == 0xbb) {
+            sse->state = sw_bom2;
+            return p + 1;
+        }
+
+        sse->state = sw_ignore;
+        return p;
+
+    case sw_bom2:
+        if (*p == 0xbf) {
+            sse->state = sw_line;
+            return p + 1;
+        }
+
+        sse->state = sw_ignore;
+        return p;
+
+    default: /* sw_after_cr */
+        sse->state = sw_line;
+        return (*p == LF) ? p + 1 : p;
+    }
+}
+
+
+static u_char *
+ngx_http_agentstream_sse_name(ngx_http_agentstream_sse_t *sse, u_char *p,
+    u_char *end)
+{
+    static const u_char  name[] = "data:";
+
+    for ( /* void */ ; p < end; p++) {
+
+        if (sse->state == sw_colon) {
+            sse->state = sw_value;
+            return (*p == ' ') ? p + 1 : p;
+        }
+
+        if (*p != name[sse->state - sw_line]) {
+            sse->state = sw_ignore;
+            return p;
+        }
+
+        sse->state++;
+    }
+
+    return p;
+}
+
+
+/* makes room for one more data line of the event */
+
+static ngx_int_t
+ngx_http_agentstream_sse_join(ngx_http_agentstream_sse_t *sse, ngx_str_t *held)
+{
+    u_char  *data;
+
+    if (held->data) {
+        data = held->data;
+        held->data = NULL;
+
+        if (ngx_http_agentstream_sse_append(sse, data, held->len) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_http_agentstream_sse_append(sse, (u_char *) "\n", 1);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_sse_append(ngx_http_agentstream_sse_t *sse, u_char *data,
+    size_t len)
+{
+    size_t   size;
+    u_char  *p;
+
+    if (sse->skip || len == 0) {
+        return NGX_OK;
+    }
+
+    if (sse->len + len > sse->limit) {
+        sse->len = 0;
+        sse->skip = 1;
+        return NGX_OK;
+    }
+
+    if (sse->len + len > sse->size) {
+        size = ngx_max(sse->size * 2, NGX_HTTP_AGENTSTREAM_SSE_MIN_SIZE);
+        size = ngx_max(sse->len + len, size);
+
+        p = realloc(sse->buf, size);
+        if (p == NULL) {
+            sse->len = 0;
+            sse->skip = 1;
+            return NGX_ERROR;
+        }
+
+        sse->buf = p;
+        sse->size = size;
+    }
+
+    ngx_memcpy(sse->buf + sse->len, data, len);
+    sse->len += len;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_sse_dispatch(ngx_http_agentstream_sse_t *sse,
+    ngx_str_t *held)
+{
+    ngx_int_t   rc;
+    ngx_str_t   data;
+    ngx_uint_t  skip;
+
+    if (!sse->started) {
+        return NGX_OK;
+    }
+
+    if (held->data) {
+        data = *held;
+        skip = (held->len > sse->limit);
+
+    } else {
+        data.len = sse->len;
+        data.data = sse->buf ? sse->buf : (u_char *) "";
+        skip = sse->skip;
+    }
+
+    held->data = NULL;
+
+    sse->len = 0;
+    sse->skip = 0;
+    sse->started = 0;
+
+    rc = sse->handler(sse->ctx, skip ? NULL : &data);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (sse->size > NGX_HTTP_AGENTSTREAM_SSE_KEEP_SIZE) {
+        free(sse->buf);
+        sse->buf = NULL;
+        sse->size = 0;
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_sse_reset(ngx_http_agentstream_sse_t *sse)
+{
+    free(sse->buf);
+
+    sse->buf = NULL;
+    sse->len = 0;
+    sse->size = 0;
+    sse->state = sw_bom0;
+    sse->skip = 0;
+    sse->started = 0;
+}
+
+
+u_char *
+ngx_http_agentstream_sse_head(u_char *p, ngx_str_t *id, uint64_t seq)
+{
+    u_char  digits[NGX_INT64_LEN], *d;
+
+    p = ngx_cpymem(p, "event: message\n", sizeof("event: message\n") - 1);
+
+    if (seq) {
+        p = ngx_cpymem(p, "id: ", sizeof("id: ") - 1);
+        p = ngx_cpymem(p, id->data, id->len);
+        *p++ = ':';
+
+        d = digits + NGX_INT64_LEN;
+
+        do {
+            *--d = (u_char) ('0' + seq % 10);
+            seq /= 10;
+        } while (seq);
+
+        p = ngx_cpymem(p, d, digits + NGX_INT64_LEN - d);
+        *p++ = LF;
+    }
+
+    return ngx_cpymem(p, "data: ", sizeof("data: ") - 1);
+}
+
+
+u_char *
+ngx_http_agentstream_sse_tail(u_char *p)
+{
+    *p++ = LF;
+    *p++ = LF;
+
+    return p;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_sse_data(ngx_str_t *event, ngx_str_t *data)
+{
+    u_char  *p, *last;
+
+    p = event->data;
+    last = p + event->len;
+
+    while (p && (size_t) (last - p) > sizeof("data: ") - 1) {
+
+        if (ngx_memcmp(p, "data: ", sizeof("data: ") - 1) == 0) {
+            data->data = p + sizeof("data: ") - 1;
+            data->len = last - data->data - NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
+            return NGX_OK;
+        }
+
+        p = memchr(p, LF, last - p);
+        p = p ? p + 1 : NULL;
+    }
+
+    return NGX_DECLINED;
+}

@@ -1,0 +1,68 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_SSE_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_SSE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/*
+ * Server-sent events in and out.  An event that lies whole in
+ * one piece of input is handed over where it lies; only what is cut by the end
+ * of a piece is copied.
+ */
+
+
+/* data is NULL for an event that was skipped because it exceeded the limit;
+   anything but NGX_OK stops sse_feed(), which returns it, touches the object
+   no more, and drops the rest of the input */
+typedef ngx_int_t (*ngx_http_agentstream_sse_event_pt)(void *ctx,
+    ngx_str_t *data);
+
+
+/* owned by its creator; zero it and set limit, handler and ctx before use */
+
+typedef struct {
+    size_t                              limit;    /* of one event's data */
+    ngx_http_agentstream_sse_event_pt   handler;
+    void                               *ctx;
+
+    u_char                             *buf;      /* an event cut by the end
+                                                     of the input, malloc()ed */
+    size_t                              len;
+    size_t                              size;
+    ngx_uint_t                          state;
+    unsigned                            skip:1;   /* event is over the limit */
+    unsigned                            started:1;  /* event has data */
+} ngx_http_agentstream_sse_t;
+
+
+/* NGX_OK, NGX_ERROR: no memory, or what the handler returned */
+ngx_int_t ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse,
+    u_char *data, size_t len);
+/* forget a partial event, as for a new connection; frees the buffer */
+void ngx_http_agentstream_sse_reset(ngx_http_agentstream_sse_t *sse);
+
+
+/* "event: message\nid: <turn>:<seq>\ndata: " and "\n\n" around one packet */
+
+#define NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN  2
+
+#define ngx_http_agentstream_sse_head_size(id)                                \
+    (sizeof("event: message\nid: :\ndata: ") - 1 + (id)->len + NGX_INT64_LEN)
+
+/* seq 0: no id line */
+u_char *ngx_http_agentstream_sse_head(u_char *p, ngx_str_t *id, uint64_t seq);
+u_char *ngx_http_agentstream_sse_tail(u_char *p);
+
+/* the packet in what head and tail have made; NGX_DECLINED: it is not so */
+ngx_int_t ngx_http_agentstream_sse_data(ngx_str_t *event, ngx_str_t *data);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_SSE_H_INCLUDED_ */

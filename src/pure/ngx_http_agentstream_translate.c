@@ -1,0 +1,707 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * The translator's door: what its owner calls, and which event goes where.
+ * Nothing OpenCode sends is trusted: a member that is absent
+ * or of another type than expected is as good as none.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+static ngx_int_t ngx_http_agentstream_translate_announce(
+    ngx_http_agentstream_translate_t *tr, const char *type, const char *name,
+    ngx_str_t *value);
+static ngx_int_t ngx_http_agentstream_translate_handle(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_translate_other(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_translate_removed(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_translate_stored(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t listed);
+
+
+ngx_http_agentstream_translate_t *
+ngx_http_agentstream_translate_create(ngx_pool_t *pool,
+    ngx_http_agentstream_translate_conf_t *conf,
+    ngx_http_agentstream_translate_sink_t *sink, void *ctx, ngx_str_t *session,
+    ngx_str_t *turn)
+{
+    ngx_http_agentstream_translate_t  *tr;
+
+    tr = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_translate_t));
+    if (tr == NULL) {
+        return NULL;
+    }
+
+    tr->pool = pool;
+    tr->conf = *conf;
+    tr->sink = sink;
+    tr->ctx = ctx;
+    tr->turn = *turn;
+
+    tr->root.id = *session;
+    tr->root.root = 1;
+    ngx_str_set(&tr->root.meta, "null");
+    tr->session = &tr->root;
+
+    ngx_rbtree_init(&tr->sessions, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->messages, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->parts, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->calls, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->names, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->asks, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->due, &tr->sentinel, ngx_rbtree_insert_timer_value);
+
+    ngx_queue_init(&tr->strangers);
+    ngx_queue_init(&tr->kept);
+    ngx_queue_init(&tr->unknown);
+    ngx_queue_init(&tr->answers);
+    ngx_queue_init(&tr->open);
+    ngx_queue_init(&tr->pending);
+    ngx_queue_init(&tr->holding);
+    ngx_queue_init(&tr->waiting);
+
+    return tr;
+}
+
+
+void
+ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_tr_call_t  *call;
+
+    ngx_http_agentstream_translate_hold_forget(tr, NULL);
+
+    for (q = ngx_queue_head(&tr->pending);
+         q != ngx_queue_sentinel(&tr->pending);
+         q = ngx_queue_next(q))
+    {
+        call = ngx_queue_data(q, ngx_http_agentstream_tr_call_t, queue);
+        ngx_http_agentstream_acp_destroy(&call->pending);
+    }
+
+    ngx_queue_init(&tr->pending);
+
+    ngx_http_agentstream_translate_free(tr);
+
+    ngx_http_agentstream_acp_destroy(&tr->error);
+    ngx_http_agentstream_acp_destroy(&tr->buf);
+    ngx_http_agentstream_acp_destroy(&tr->joined);
+    ngx_http_agentstream_json_destroy(&tr->json);
+}
+
+
+void
+ngx_http_agentstream_translate_time(ngx_http_agentstream_translate_t *tr,
+    u_char *timestamp, ngx_msec_t now)
+{
+    tr->timestamp = timestamp;
+    tr->now = now;
+}
+
+
+ngx_http_agentstream_translate_state_t *
+ngx_http_agentstream_translate_state(ngx_http_agentstream_translate_t *tr)
+{
+    return &tr->state;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_translate_settled(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = tr->root.last;
+
+    if (tr->state.nopen || tr->state.nheld) {
+        return 0;
+    }
+
+    if (tr->state.passed) {
+        return m == NULL || m->completed;
+    }
+
+    return tr->state.user_seen
+           && m && m->completed
+           && (m->failed || m->finish > NGX_HTTP_AGENTSTREAM_TR_GOES_ON);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_translate_abandoned(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = tr->root.last;
+
+    return m && !m->completed && !m->failed
+           && m->finish == NGX_HTTP_AGENTSTREAM_TR_NONE
+           && !tr->state.idle && !tr->state.error;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_start(ngx_http_agentstream_translate_t *tr)
+{
+    if (tr->conf.core) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_translate_announce(tr, "turn_started",
+                                                   ",\"messageId\":",
+                                                   &tr->turn);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_reset(ngx_http_agentstream_translate_t *tr,
+    const char *reason)
+{
+    ngx_str_t  text;
+
+    text.data = (u_char *) reason;
+    text.len = ngx_strlen(reason);
+
+    return ngx_http_agentstream_translate_announce(tr, "stream_reset",
+                                                   ",\"reason\":", &text);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
+    const char *type, const char *name, ngx_str_t *value)
+{
+    u_char                          *p;
+    ngx_int_t                        rc;
+    ngx_str_t                        origin;
+    ngx_http_agentstream_acp_buf_t   b;
+
+    if (tr->finished) {
+        return NGX_OK;
+    }
+
+    /* not in tr->buf: the owner may call it from within reserve(), for another
+       packet that has an origin */
+
+    origin = tr->origin;
+    tr->origin.len = 0;
+
+    ngx_memzero(&b, sizeof(ngx_http_agentstream_acp_buf_t));
+
+    ngx_http_agentstream_acp_open(&b, type, tr->timestamp);
+    ngx_http_agentstream_acp_member_text(&b, ",\"turnId\":", &tr->turn);
+    ngx_http_agentstream_acp_member_text(&b, ",\"sessionId\":", &tr->root.id);
+    ngx_http_agentstream_acp_member_text(&b, name, value);
+    ngx_http_agentstream_acp_close(&b, &tr->root.meta);
+
+    rc = NGX_ERROR;
+
+    if (!b.failed) {
+        p = tr->sink->reserve(tr->ctx, b.len);
+
+        if (p) {
+            p = ngx_cpymem(p, b.start, b.len);
+            (void) tr->sink->commit(tr->ctx, p, 0);
+            rc = NGX_OK;
+        }
+    }
+
+    ngx_http_agentstream_acp_destroy(&b);
+
+    tr->origin = origin;
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_event(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_event_t *ev)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_translate_handle(tr, ev);
+
+    if (tr->crowded && rc == NGX_OK) {
+        return ngx_http_agentstream_translate_forget(tr);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_handle(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_event_t *ev)
+{
+    ngx_uint_t                          v;
+    ngx_http_agentstream_json_t        *json;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    if (tr->finished) {
+        return NGX_OK;
+    }
+
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_CREATED) {
+        return ngx_http_agentstream_translate_session_child(tr, &ev->session,
+                                                            &ev->parent);
+    }
+
+    s = ngx_http_agentstream_translate_session_find(tr, &ev->session);
+
+    if (s == NULL) {
+        return NGX_OK;
+    }
+
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA) {
+        return ngx_http_agentstream_translate_text_delta(tr, s, ev);
+    }
+
+    if (ev->properties == 0) {
+        return NGX_OK;
+    }
+
+    json = ev->json;
+
+    switch (ev->type) {
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PART:
+        v = ngx_http_agentstream_json_get(json, ev->properties, "part");
+        return ngx_http_agentstream_translate_part_update(tr, s, json, v, 0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE:
+        v = ngx_http_agentstream_json_get(json, ev->properties, "info");
+        return ngx_http_agentstream_translate_message_info(tr, s, json, v, 0,
+                                                           0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PART_REMOVED:
+    case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED:
+        return ngx_http_agentstream_translate_removed(tr, s, ev);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_DELETED:
+        if (s->root) {
+            tr->state.deleted = 1;
+        }
+
+        return NGX_OK;
+
+    default:
+        break;
+    }
+
+    /* while another prompt is answered, the session speaks of that one */
+
+    if (s->root && tr->state.passed) {
+        return NGX_OK;
+    }
+
+    switch (ev->type) {
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_STATUS:
+        v = ngx_http_agentstream_json_get(json, ev->properties, "status");
+        return ngx_http_agentstream_translate_session_status(tr, s, json, v);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_IDLE:
+        ngx_http_agentstream_translate_session_idle(tr, s);
+        return NGX_OK;
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_ERROR:
+        if (!s->root) {
+            return NGX_OK;
+        }
+
+        tr->state.error = 1;
+
+        v = ngx_http_agentstream_json_get(json, ev->properties, "error");
+        return ngx_http_agentstream_translate_session_error(tr, json, v);
+
+    default:
+        break;
+    }
+
+    /* before our message was seen all else is of an earlier turn */
+
+    if (!tr->state.user_seen) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_translate_other(tr, s, ev);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_other(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
+{
+    ngx_uint_t                    v;
+    ngx_http_agentstream_json_t  *json;
+
+    json = ev->json;
+    v = ev->properties;
+
+    switch (ev->type) {
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_TODO:
+        v = ngx_http_agentstream_json_get(json, v, "todos");
+        return ngx_http_agentstream_translate_ask_plan(tr, s, json, v);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED:
+        return ngx_http_agentstream_translate_session_compacted(tr, s);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION:
+        return ngx_http_agentstream_translate_ask_add(tr, s, json, v, 0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REPLIED:
+        return ngx_http_agentstream_translate_ask_answer(tr, s, json, v, 0, 0);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_QUESTION_REJECTED:
+        return ngx_http_agentstream_translate_ask_answer(tr, s, json, v, 0, 1);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION:
+        return ngx_http_agentstream_translate_ask_add(tr, s, json, v, 1);
+
+    case NGX_HTTP_AGENTSTREAM_EVENT_PERMISSION_REPLIED:
+        return ngx_http_agentstream_translate_ask_answer(tr, s, json, v, 1, 0);
+
+    default:
+        return NGX_OK;
+    }
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_removed(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
+{
+    ngx_str_t                        id;
+    ngx_http_agentstream_tr_part_t  *part;
+
+    if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE_REMOVED) {
+        id = ngx_http_agentstream_opencode_text(ev->json, ev->properties,
+                                                "messageID");
+
+        return ngx_http_agentstream_translate_message_remove(tr, s, &id);
+    }
+
+    id = ngx_http_agentstream_opencode_text(ev->json, ev->properties,
+                                            "partID");
+
+    part = ngx_http_agentstream_translate_part_find(tr, &id);
+
+    if (part == NULL || part->message->session != s) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_translate_part_remove(tr, part);
+}
+
+
+void
+ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr)
+{
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_tr_part_t  *part;
+
+    tr->gap = 1;
+
+    /* each part once, however many gaps there are */
+
+    while (!ngx_queue_empty(&tr->open)) {
+        q = ngx_queue_head(&tr->open);
+
+        ngx_queue_remove(q);
+        ngx_queue_init(q);
+
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, openq);
+        part->gap = 1;
+        part->nhalf = 0;
+    }
+
+    /* nor is what was held: what is missing may be in the middle of it */
+
+    ngx_http_agentstream_translate_hold_forget(tr, NULL);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_listed(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t message,
+    ngx_http_agentstream_translate_list_t *list)
+{
+    ngx_str_t                           id;
+    ngx_uint_t                          info;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    s = ngx_http_agentstream_translate_session_find(tr, session);
+
+    if (s == NULL) {
+        return NGX_OK;
+    }
+
+    if (s->root && !list->begun) {
+        /* the list tells it better than events of which some were lost */
+        tr->state.passed = 0;
+        tr->again = 0;
+    }
+
+    list->begun = 1;
+
+    info = ngx_http_agentstream_json_get(json, message, "info");
+    id = ngx_http_agentstream_opencode_text(json, info, "id");
+
+    if (s->root && ngx_http_agentstream_tr_eq(&id, &tr->turn)) {
+        list->ours = 1;
+    }
+
+    return ngx_http_agentstream_translate_stored(tr, s, json, message,
+                                                 list->ours);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_message(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t message)
+{
+    ngx_http_agentstream_tr_session_t  *s;
+
+    s = ngx_http_agentstream_translate_session_find(tr, session);
+
+    if (s == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_translate_stored(tr, s, json, message, 0);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
+    ngx_uint_t message, ngx_uint_t listed)
+{
+    ngx_str_t                           id, of;
+    ngx_uint_t                          v, info, parts;
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    if (tr->finished
+        || ngx_http_agentstream_json_type(json, message)
+           != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+    {
+        return NGX_OK;
+    }
+
+    info = ngx_http_agentstream_json_get(json, message, "info");
+    parts = ngx_http_agentstream_json_get(json, message, "parts");
+
+    id = ngx_http_agentstream_opencode_text(json, info, "id");
+
+    if (id.len == 0
+        || ngx_http_agentstream_json_type(json, parts)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        return NGX_OK;
+    }
+
+    m = ngx_http_agentstream_translate_message_get(tr, s, &id);
+    if (m == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (m->session != s) {
+        return NGX_OK;
+    }
+
+    v = ngx_http_agentstream_json_get(json, info, "time");
+    v = ngx_http_agentstream_opencode_get(json, v, "completed");
+
+    if (m->completed && v == 0) {
+        /* asked for before, answered after its events: not the last word */
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_translate_message_info(tr, s, json, info, 1,
+                                                    listed)
+        == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
+    if (!m->known) {
+        /* neither the user's nor an answer, or nobody knows to what */
+        return NGX_OK;
+    }
+
+    tr->mark++;
+
+    for (v = ngx_http_agentstream_json_first(json, parts);
+         v;
+         v = ngx_http_agentstream_json_next(json, parts, v))
+    {
+        of = ngx_http_agentstream_opencode_text(json, v, "messageID");
+
+        if (ngx_http_agentstream_tr_eq(&of, &id)
+            && ngx_http_agentstream_translate_part_update(tr, s, json, v, 1)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    if (!m->completed) {
+        return NGX_OK;
+    }
+
+    /* what a completed message does not contain was removed */
+
+    for (q = ngx_queue_head(&m->parts);
+         q != ngx_queue_sentinel(&m->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, queue);
+
+        if (part->mark != tr->mark
+            && ngx_http_agentstream_translate_part_remove(tr, part) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_flush(ngx_http_agentstream_translate_t *tr,
+    ngx_msec_t *next)
+{
+    return ngx_http_agentstream_translate_tool_flush(tr, next);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_heartbeat(ngx_http_agentstream_translate_t *tr,
+    ngx_msec_t elapsed, ngx_msec_t silent)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    if (tr->conf.core || tr->finished) {
+        return NGX_OK;
+    }
+
+    b = &tr->buf;
+
+    ngx_http_agentstream_acp_open(b, "heartbeat", tr->timestamp);
+    ngx_http_agentstream_acp_member_number(b, ",\"elapsedMs\":", elapsed);
+    ngx_http_agentstream_acp_member_number(b, ",\"silentMs\":", silent);
+    ngx_http_agentstream_acp_close(b, &tr->root.meta);
+
+    return ngx_http_agentstream_translate_send(tr, 0);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_finish(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t cancelled)
+{
+    if (tr->finished) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_translate_session_end(tr, cancelled) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    tr->finished = 1;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_fail(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t code, const char *message, ngx_str_t *details)
+{
+    u_char     *p;
+    ngx_str_t   text;
+
+    if (tr->finished) {
+        return NGX_OK;
+    }
+
+    text.data = (u_char *) message;
+    text.len = ngx_strlen(message);
+
+    p = tr->sink->reserve(tr->ctx,
+                          ngx_http_agentstream_acp_error_size(&text, details));
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_http_agentstream_acp_error(p, tr->timestamp, &text, code, details);
+
+    (void) tr->sink->commit(tr->ctx, p, 0);
+
+    ngx_str_set(&tr->state.stop_reason, "error");
+    tr->finished = 1;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
+    ngx_uint_t part)
+{
+    u_char  *p;
+
+    p = tr->buf.failed ? NULL : tr->sink->reserve(tr->ctx, tr->buf.len);
+
+    if (p) {
+        p = ngx_cpymem(p, tr->buf.start, tr->buf.len);
+        (void) tr->sink->commit(tr->ctx, p, part);
+    }
+
+    tr->origin.len = 0;
+
+    return p ? NGX_OK : NGX_ERROR;
+}
+
+
+void
+ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
+    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call)
+{
+    u_char  *p;
+
+    static ngx_str_t  none = ngx_null_string;
+
+    p = ngx_slprintf(tr->mark_buf, tr->mark_buf + sizeof(tr->mark_buf),
+                     "%V %V %V %V", session, message, part ? part : &none,
+                     call ? call : &none);
+
+    /* cut off it would name something else */
+
+    tr->origin.data = tr->mark_buf;
+    tr->origin.len = (p == tr->mark_buf + sizeof(tr->mark_buf))
+                     ? 0 : p - tr->mark_buf;
+}
+
+
+ngx_str_t *
+ngx_http_agentstream_translate_origin(ngx_http_agentstream_translate_t *tr)
+{
+    return &tr->origin;
+}

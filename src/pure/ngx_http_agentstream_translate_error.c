@@ -1,0 +1,316 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * What a client may know of an error: which one it is, what OpenCode says of
+ * it, and who failed.  OpenCode keeps the whole answer of the model's provider
+ * beside that, headers, body and address: they hold keys and other users' data
+ * and must not get out (docs/protocol.md, "error").
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+static ngx_str_t ngx_http_agentstream_translate_error_trim(ngx_str_t *text);
+static ngx_uint_t ngx_http_agentstream_translate_error_space(u_char *p,
+    u_char *last);
+static void ngx_http_agentstream_translate_error_cut(ngx_str_t *text,
+    size_t len);
+static u_char *ngx_http_agentstream_translate_error_object(ngx_str_t *text);
+static ngx_int_t ngx_http_agentstream_translate_error_inner(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *text);
+static void ngx_http_agentstream_translate_error_member(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
+    ngx_uint_t data, const char *key, const char *name, ngx_uint_t type);
+
+
+/* the error as "details" of a packet; only what is named here is passed on, and
+   only if it is of its type */
+
+ngx_int_t
+ngx_http_agentstream_translate_error_details(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t error)
+{
+    ngx_str_t   name, message;
+    ngx_uint_t  data;
+
+    b->len = 0;
+    b->failed = 0;
+
+    name = ngx_http_agentstream_opencode_text(json, error, "name");
+
+    if (name.len == 0) {
+        ngx_str_set(&name, "UnknownError");
+    }
+
+    ngx_http_agentstream_acp_member_text(b, "{\"name\":", &name);
+
+    data = ngx_http_agentstream_json_get(json, error, "data");
+
+    if (ngx_http_agentstream_translate_error_message(tr, json, data, &message)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (message.len) {
+        ngx_http_agentstream_acp_member_text(b, ",\"message\":", &message);
+    }
+
+    ngx_http_agentstream_translate_error_member(b, json, data,
+                                          ",\"statusCode\":", "statusCode",
+                                          NGX_HTTP_AGENTSTREAM_JSON_NUMBER);
+    ngx_http_agentstream_translate_error_member(b, json, data,
+                                          ",\"providerID\":", "providerID",
+                                          NGX_HTTP_AGENTSTREAM_JSON_STRING);
+    ngx_http_agentstream_translate_error_member(b, json, data,
+                                          ",\"modelID\":", "modelID",
+                                          NGX_HTTP_AGENTSTREAM_JSON_STRING);
+    ngx_http_agentstream_translate_error_member(b, json, data,
+                                          ",\"isRetryable\":", "isRetryable",
+                                          NGX_HTTP_AGENTSTREAM_JSON_TRUE);
+    ngx_http_agentstream_translate_error_member(b, json, data,
+                                          ",\"isRetryable\":", "isRetryable",
+                                          NGX_HTTP_AGENTSTREAM_JSON_FALSE);
+
+    ngx_http_agentstream_acp_literal(b, "}");
+
+    return b->failed ? NGX_ERROR : NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_translate_error_member(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t data, const char *key,
+    const char *name, ngx_uint_t type)
+{
+    ngx_str_t   raw;
+    ngx_uint_t  v;
+
+    v = ngx_http_agentstream_opencode_get(json, data, name);
+
+    if (v && ngx_http_agentstream_json_type(json, v) == type) {
+        raw = ngx_http_agentstream_json_raw(json, v);
+        ngx_http_agentstream_acp_member(b, key, &raw);
+    }
+}
+
+
+/*
+ * OpenCode makes its message of what the provider has said.  Where it finds no
+ * message in that, it takes all of it: "Bad Gateway: <body>", or the body
+ * alone; and an error in the middle of a stream is told as its JSON.
+ */
+
+ngx_int_t
+ngx_http_agentstream_translate_error_message(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t object, ngx_str_t *message)
+{
+    u_char     *p;
+    ngx_str_t   body;
+
+    *message = ngx_http_agentstream_opencode_text(json, object, "message");
+    *message = ngx_http_agentstream_translate_error_trim(message);
+
+    body = ngx_http_agentstream_opencode_text(json, object, "responseBody");
+    body = ngx_http_agentstream_translate_error_trim(&body);
+
+    if (message->len == 0) {
+        return NGX_OK;
+    }
+
+    if (body.len && message->len >= body.len
+        && ngx_memcmp(message->data + message->len - body.len, body.data,
+                      body.len) == 0)
+    {
+        ngx_http_agentstream_translate_error_cut(message,
+                                                 message->len - body.len);
+        return NGX_OK;
+    }
+
+    p = ngx_http_agentstream_translate_error_object(message);
+
+    if (p == message->data) {
+        return ngx_http_agentstream_translate_error_inner(tr, message);
+    }
+
+    if (p) {
+        ngx_http_agentstream_translate_error_cut(message, p - message->data);
+    }
+
+    return NGX_OK;
+}
+
+
+/* length of a white-space character, escaped or not, or 0 */
+
+static ngx_uint_t
+ngx_http_agentstream_translate_error_space(u_char *p, u_char *last)
+{
+    if (p < last && *p == ' ') {
+        return 1;
+    }
+
+    if (last - p >= 2 && *p == '\\'
+        && (p[1] == 'n' || p[1] == 'r' || p[1] == 't'))
+    {
+        return 2;
+    }
+
+    return 0;
+}
+
+
+static ngx_str_t
+ngx_http_agentstream_translate_error_trim(ngx_str_t *text)
+{
+    u_char     *p, *last;
+    size_t      n;
+    ngx_str_t   s;
+
+    s = *text;
+
+    if (s.len == 0) {
+        return s;
+    }
+
+    for ( ;; ) {
+        n = ngx_http_agentstream_translate_error_space(s.data, s.data + s.len);
+        if (n == 0) {
+            break;
+        }
+
+        s.data += n;
+        s.len -= n;
+    }
+
+    last = s.data + s.len;
+
+    while (last > s.data) {
+
+        if (last[-1] == ' ') {
+            last--;
+            continue;
+        }
+
+        p = last - 2;
+
+        if (p < s.data
+            || ngx_http_agentstream_translate_error_space(p, last) != 2
+            || (p > s.data && p[-1] == '\\'))
+        {
+            break;
+        }
+
+        last = p;
+    }
+
+    s.len = last - s.data;
+
+    return s;
+}
+
+
+static void
+ngx_http_agentstream_translate_error_cut(ngx_str_t *text, size_t len)
+{
+    text->len = len;
+
+    *text = ngx_http_agentstream_translate_error_trim(text);
+
+    if (text->len && text->data[text->len - 1] == ':') {
+        text->len--;
+    }
+}
+
+
+/* where the text goes on as a JSON object, up to its end; NULL: nowhere */
+
+static u_char *
+ngx_http_agentstream_translate_error_object(ngx_str_t *text)
+{
+    u_char  *p, *start, *last;
+    size_t   n;
+
+    last = text->data + text->len;
+
+    if (text->len == 0 || last[-1] != '}') {
+        return NULL;
+    }
+
+    for (p = text->data; p < last; /* void */) {
+
+        start = memchr(p, '{', last - p);
+        if (start == NULL) {
+            return NULL;
+        }
+
+        p = start + 1;
+
+        for ( ;; ) {
+            n = ngx_http_agentstream_translate_error_space(p, last);
+            if (n == 0) {
+                break;
+            }
+
+            p += n;
+        }
+
+        if (last - p >= 2 && p[0] == '\\' && p[1] == '"') {
+            return start;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* all of the text is JSON: the message in it, if it has one */
+
+static ngx_int_t
+ngx_http_agentstream_translate_error_inner(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *text)
+{
+    u_char                          *p;
+    ngx_int_t                        rc;
+    ngx_uint_t                       v;
+    ngx_http_agentstream_json_t      json;
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    b = &tr->joined;
+
+    b->len = 0;
+    b->failed = 0;
+
+    p = ngx_http_agentstream_acp_room(b, text->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->len = ngx_http_agentstream_json_decode(p, text) - p;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, p, b->len);
+
+    ngx_str_null(text);
+
+    if (rc == NGX_OK) {
+        v = ngx_http_agentstream_json_get(&json, 0, "message");
+        *text = ngx_http_agentstream_json_string(&json, v);
+
+        if (text->len == 0) {
+            v = ngx_http_agentstream_json_get(&json, 0, "error");
+            *text = ngx_http_agentstream_opencode_text(&json, v, "message");
+        }
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+}

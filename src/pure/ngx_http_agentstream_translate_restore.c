@@ -1,0 +1,450 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * What a translator must know to go on with a turn that another one began:
+ * read from the packets that were committed, and nothing else.
+ * A part restored trusts no delta, for some may be lost; its final snapshot
+ * completes it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+/* a member of the packet itself */
+#define ngx_http_agentstream_translate_restore_text(json, name)               \
+    ngx_http_agentstream_json_string(json,                                    \
+                                ngx_http_agentstream_json_get(json, 0, name))
+
+
+static ngx_int_t ngx_http_agentstream_translate_restore_packet(
+    ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
+    ngx_uint_t number, ngx_str_t *origin, ngx_http_agentstream_json_t *json);
+static ngx_int_t ngx_http_agentstream_translate_restore_origin(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *origin,
+    ngx_http_agentstream_tr_session_t **s,
+    ngx_http_agentstream_tr_message_t **m, ngx_str_t *part, ngx_str_t *call);
+static ngx_http_agentstream_tr_part_t *
+    ngx_http_agentstream_translate_restore_part(
+    ngx_http_agentstream_translate_t *tr, ngx_uint_t number,
+    ngx_str_t *origin);
+static ngx_int_t ngx_http_agentstream_translate_restore_call(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *packet, ngx_http_agentstream_json_t *json);
+static void ngx_http_agentstream_translate_restore_discard(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json);
+static ngx_int_t ngx_http_agentstream_translate_restore_ask(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t id, ngx_uint_t permission, ngx_uint_t waits);
+
+
+ngx_int_t
+ngx_http_agentstream_translate_restore(ngx_http_agentstream_translate_t *tr,
+    uint64_t seq, ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin)
+{
+    ngx_int_t                    rc;
+    ngx_http_agentstream_json_t  json;
+
+    ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
+
+    rc = ngx_http_agentstream_json_parse(&json, packet->data, packet->len);
+
+    if (rc == NGX_OK) {
+        tr->restoring = 1;
+        rc = ngx_http_agentstream_translate_restore_packet(tr, seq, packet,
+                                                           part, origin,
+                                                           &json);
+        tr->restoring = 0;
+    }
+
+    ngx_http_agentstream_json_destroy(&json);
+
+    return (rc == NGX_OK) ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_str_t
+ngx_http_agentstream_translate_stop_reason(ngx_http_agentstream_json_t *json)
+{
+    ngx_str_t   reason;
+    ngx_uint_t  type;
+
+    ngx_str_null(&reason);
+
+    type = ngx_http_agentstream_json_get(json, 0, "type");
+
+    if (ngx_http_agentstream_json_is(json, type, "prompt_response")) {
+        return ngx_http_agentstream_translate_restore_text(json, "stopReason");
+    }
+
+    if (ngx_http_agentstream_json_is(json, type, "error")) {
+        ngx_str_set(&reason, "error");
+    }
+
+    return reason;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_restore_packet(
+    ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
+    ngx_uint_t number, ngx_str_t *origin, ngx_http_agentstream_json_t *json)
+{
+    ngx_str_t                           id, text;
+    ngx_uint_t                          v, type;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    type = ngx_http_agentstream_json_get(json, 0, "type");
+
+    if (number) {
+        part = ngx_http_agentstream_translate_restore_part(tr, number, origin);
+
+        if (part == NULL) {
+            return NGX_ERROR;
+        }
+
+        tr->state.user_seen = 1;
+
+        if (ngx_http_agentstream_json_is(json, type, "tool_call_start")
+            || ngx_http_agentstream_json_is(json, type, "tool_call_progress"))
+        {
+            return ngx_http_agentstream_translate_restore_call(tr, part,
+                                                               packet, json);
+        }
+
+        v = ngx_http_agentstream_json_get(json, 0, "content");
+        v = ngx_http_agentstream_opencode_get(json, v, "text");
+        text = ngx_http_agentstream_json_string(json, v);
+
+        part->number = number;
+        part->gap = 1;
+        ngx_http_agentstream_json_hash(&part->sent, &text);
+
+        return ngx_http_agentstream_translate_text_run(tr, part, seq);
+    }
+
+    /* nothing is left to do but to take note of it */
+
+    text = ngx_http_agentstream_translate_stop_reason(json);
+
+    if (text.len) {
+        tr->state.stop_reason.data = ngx_pstrdup(tr->pool, &text);
+        if (tr->state.stop_reason.data == NULL) {
+            return NGX_ERROR;
+        }
+
+        tr->state.stop_reason.len = text.len;
+        tr->finished = 1;
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_json_is(json, type, "chunks_discarded")) {
+        ngx_http_agentstream_translate_restore_discard(tr, json);
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_json_is(json, type, "context_usage")) {
+
+        if (ngx_http_agentstream_translate_restore_origin(tr, origin, &s, &m,
+                                                          &id, &text)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        return ngx_http_agentstream_translate_message_usage(tr, m, json, 0);
+    }
+
+    if (ngx_http_agentstream_json_is(json, type, "subagent_started")) {
+        id = ngx_http_agentstream_translate_restore_text(json,
+                                                       "subagent_session_id");
+        text = ngx_http_agentstream_translate_restore_text(json,
+                                                         "parent_session_id");
+        tr->state.user_seen = 1;
+
+        return ngx_http_agentstream_translate_session_child(tr, &id, &text);
+    }
+
+    v = ngx_http_agentstream_json_get(json, 0, "questionId");
+
+    if (v) {
+        return ngx_http_agentstream_translate_restore_ask(tr, json, v, 0,
+                    ngx_http_agentstream_json_is(json, type,
+                                                 "question_asked"));
+    }
+
+    v = ngx_http_agentstream_json_get(json, 0, "permissionId");
+
+    if (v) {
+        return ngx_http_agentstream_translate_restore_ask(tr, json, v, 1,
+                    ngx_http_agentstream_json_is(json, type,
+                                                 "request_permission"));
+    }
+
+    return NGX_OK;
+}
+
+
+/* as ngx_http_agentstream_translate_mark() wrote it */
+
+static ngx_int_t
+ngx_http_agentstream_translate_restore_origin(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *origin,
+    ngx_http_agentstream_tr_session_t **s,
+    ngx_http_agentstream_tr_message_t **m, ngx_str_t *part, ngx_str_t *call)
+{
+    u_char      *p, *last, *end;
+    ngx_str_t    ids[4];
+    ngx_uint_t   i;
+
+    p = origin->data;
+    last = p + origin->len;
+
+    for (i = 0; i < 4; i++) {
+        end = (i < 3) ? ngx_strlchr(p, last, ' ') : last;
+
+        if (end == NULL) {
+            return NGX_ERROR;
+        }
+
+        ids[i].data = p;
+        ids[i].len = end - p;
+
+        p = end + 1;
+    }
+
+    *part = ids[2];
+    *call = ids[3];
+
+    *s = ngx_http_agentstream_translate_session_find(tr, &ids[0]);
+    if (*s == NULL) {
+        return NGX_ERROR;
+    }
+
+    *m = ngx_http_agentstream_translate_message_get(tr, *s, &ids[1]);
+    if (*m == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_translate_keep_message(tr, *m);
+
+    return NGX_OK;
+}
+
+
+static ngx_http_agentstream_tr_part_t *
+ngx_http_agentstream_translate_restore_part(
+    ngx_http_agentstream_translate_t *tr, ngx_uint_t number,
+    ngx_str_t *origin)
+{
+    ngx_str_t                            id, call;
+    ngx_http_agentstream_tr_part_t     **element, *part;
+    ngx_http_agentstream_tr_message_t   *m;
+    ngx_http_agentstream_tr_session_t   *s;
+
+    if (tr->restored == NULL) {
+        tr->restored = ngx_array_create(tr->pool, 16,
+                                  sizeof(ngx_http_agentstream_tr_part_t *));
+        if (tr->restored == NULL) {
+            return NULL;
+        }
+    }
+
+    /* they are numbered from 1 in the order of their first packets */
+
+    if (number <= tr->restored->nelts) {
+        element = tr->restored->elts;
+        return element[number - 1];
+    }
+
+    if (number != tr->restored->nelts + 1
+        || ngx_http_agentstream_translate_restore_origin(tr, origin, &s, &m,
+                                                         &id, &call)
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    part = ngx_http_agentstream_translate_part_get(tr, m, &id);
+    element = ngx_array_push(tr->restored);
+
+    if (part == NULL || element == NULL) {
+        return NULL;
+    }
+
+    *element = part;
+
+    ngx_http_agentstream_translate_keep_part(tr, part);
+
+    if (call.len && part->call == NULL) {
+        /* it takes the next number by itself */
+
+        tr->number = number - 1;
+        part->call = ngx_http_agentstream_translate_tool_create(tr, s, &call);
+
+        if (part->call == NULL) {
+            return NULL;
+        }
+    }
+
+    tr->number = number;
+
+    return part;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_restore_call(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *packet, ngx_http_agentstream_json_t *json)
+{
+    ngx_uint_t                       v;
+    ngx_http_agentstream_tr_call_t  *call;
+
+    call = part->call;
+
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    v = ngx_http_agentstream_json_get(json, 0, "type");
+
+    if (ngx_http_agentstream_json_is(json, v, "tool_call_start")) {
+        return NGX_OK;
+    }
+
+    v = ngx_http_agentstream_json_get(json, 0, "status");
+
+    if (ngx_http_agentstream_json_is(json, v, "completed")) {
+        call->status = NGX_HTTP_AGENTSTREAM_ACP_COMPLETED;
+
+    } else if (ngx_http_agentstream_json_is(json, v, "failed")) {
+        call->status = NGX_HTTP_AGENTSTREAM_ACP_FAILED;
+
+    } else if (ngx_http_agentstream_json_is(json, v, "in_progress")) {
+        call->status = NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS;
+    }
+
+    call->digest = ngx_http_agentstream_translate_tool_digest(packet);
+    call->len = packet->len;
+
+    if (call->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
+        ngx_http_agentstream_translate_tool_close(tr, call);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_translate_restore_discard(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json)
+{
+    int64_t                           from, to;
+    ngx_str_t                         id;
+    ngx_uint_t                        i, n;
+    ngx_http_agentstream_tr_run_t   **run;
+    ngx_http_agentstream_tr_part_t  **parts, *part;
+
+    id = ngx_http_agentstream_translate_restore_text(json, "messageId");
+
+    from = ngx_http_agentstream_json_integer(json,
+                        ngx_http_agentstream_json_get(json, 0, "from"), 0);
+    to = ngx_http_agentstream_json_integer(json,
+                        ngx_http_agentstream_json_get(json, 0, "to"), 0);
+
+    parts = tr->restored ? tr->restored->elts : NULL;
+    n = tr->restored ? tr->restored->nelts : 0;
+
+    for (i = 0; i < n; i++) {
+        part = parts[i];
+
+        if (!ngx_http_agentstream_tr_eq(&part->message->sn.str, &id)) {
+            continue;
+        }
+
+        /* a part is discarded as a whole, one run after the other */
+
+        for (run = &part->runs; *run; /* void */) {
+
+            if ((int64_t) (*run)->from >= from && (int64_t) (*run)->to <= to) {
+                ngx_http_agentstream_json_hash_init(&part->sent);
+                *run = (*run)->next;
+                continue;
+            }
+
+            run = &(*run)->next;
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_restore_ask(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_uint_t id, ngx_uint_t permission, ngx_uint_t waits)
+{
+    ngx_str_t                           text, asks, session;
+    ngx_uint_t                          v;
+    ngx_http_agentstream_tr_ask_t      *ask;
+    ngx_http_agentstream_tr_call_t     *call;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    text = ngx_http_agentstream_json_string(json, id);
+
+    ask = ngx_http_agentstream_translate_ask_find(tr, &text);
+
+    if (!waits) {
+
+        if (ask && ask->waits) {
+            ngx_http_agentstream_translate_ask_answered(tr, ask);
+        }
+
+        return NGX_OK;
+    }
+
+    if (ask) {
+        return NGX_OK;
+    }
+
+    v = ngx_http_agentstream_json_get(json, 0, "_meta");
+    session = ngx_http_agentstream_opencode_text(json, v, "sessionId");
+
+    s = session.len ? ngx_http_agentstream_translate_session_find(tr, &session)
+                    : &tr->root;
+
+    if (s == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* the call that asks, by the id that clients know it by */
+
+    if (permission) {
+        v = ngx_http_agentstream_json_get(json, 0, "toolCall");
+        asks = ngx_http_agentstream_opencode_text(json, v, "toolCallId");
+
+    } else {
+        asks = ngx_http_agentstream_translate_restore_text(json, "toolCallId");
+    }
+
+    call = ngx_http_agentstream_translate_tool_named(tr, &asks);
+
+    if (call && call->session != s) {
+        call = NULL;
+    }
+
+    ask = ngx_http_agentstream_translate_ask_create(tr, s, call, &text,
+                                                    permission);
+    if (ask == NULL) {
+        return NGX_ERROR;
+    }
+
+    tr->sink->waiting(tr->ctx, &ask->sn.str, permission, 1);
+
+    return NGX_OK;
+}

@@ -1,0 +1,430 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * Text and thoughts.  A delta goes into its packet as it is; of what was sent
+ * only a hash is kept, by which a later snapshot is found to say the same, to
+ * say more, or to contradict it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+static ngx_int_t ngx_http_agentstream_translate_text_add(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text);
+static ngx_int_t ngx_http_agentstream_translate_text_chunk(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text);
+static ngx_int_t ngx_http_agentstream_translate_text_discard_stale(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part);
+
+
+ngx_int_t
+ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_event_t *ev)
+{
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    if (ev->part.len == 0 || ev->text.len == 0) {
+        return NGX_OK;
+    }
+
+    part = ngx_http_agentstream_translate_part_find(tr, &ev->part);
+
+    if (part == NULL) {
+
+        if (ev->message.len == 0) {
+            return NGX_OK;
+        }
+
+        m = ngx_http_agentstream_translate_message_get(tr, s, &ev->message);
+        if (m == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (m->known && !ngx_http_agentstream_tr_speaks(tr, m)) {
+            return NGX_OK;
+        }
+
+        part = ngx_http_agentstream_translate_part_get(tr, m, &ev->part);
+        if (part == NULL) {
+            return NGX_ERROR;
+        }
+
+        if (tr->forgot) {
+            /* what came of it before may be among what was forgotten */
+            part->gap = 1;
+            ngx_http_agentstream_translate_hold_resolve(tr, m);
+        }
+    }
+
+    if (part->message->session != s) {
+        return NGX_OK;
+    }
+
+    return ngx_http_agentstream_translate_text_part(tr, part, &ev->text);
+}
+
+
+/* what a delta adds to the part, now or, when it was held, later */
+
+ngx_int_t
+ngx_http_agentstream_translate_text_part(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = part->message;
+
+    if (part->final || part->gap || part->removed) {
+        return NGX_OK;
+    }
+
+    if (m->known && !ngx_http_agentstream_tr_speaks(tr, m)) {
+        return NGX_OK;
+    }
+
+    if (!m->known || part->kind == NGX_HTTP_AGENTSTREAM_TR_UNKNOWN) {
+        return ngx_http_agentstream_translate_hold_add(tr, m, part, text, 1);
+    }
+
+    if (part->kind > NGX_HTTP_AGENTSTREAM_TR_THOUGHT) {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_tr_active(tr, m->session);
+
+    return ngx_http_agentstream_translate_text_add(tr, part, text);
+}
+
+
+/* contract 2: half of a surrogate pair waits for the other half */
+
+static ngx_int_t
+ngx_http_agentstream_translate_text_add(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
+{
+    size_t                           n;
+    ngx_str_t                        s;
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    s = *text;
+
+    if (part->nhalf) {
+        b = &tr->joined;
+
+        b->len = 0;
+        b->failed = 0;
+
+        ngx_http_agentstream_acp_add(b, part->half, part->nhalf);
+        ngx_http_agentstream_acp_add(b, s.data, s.len);
+
+        if (b->failed) {
+            return NGX_ERROR;
+        }
+
+        s.data = b->start;
+        s.len = b->len;
+
+        part->nhalf = 0;
+    }
+
+    n = ngx_http_agentstream_json_half_pair(&s);
+
+    if (n) {
+        s.len -= n;
+        ngx_memcpy(part->half, s.data + s.len, n);
+        part->nhalf = n;
+
+        if (s.len == 0) {
+            return NGX_OK;
+        }
+    }
+
+    return ngx_http_agentstream_translate_text_chunk(tr, part, &s);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
+{
+    u_char                             *p;
+    uint64_t                            seq;
+    ngx_str_t                          *id;
+    ngx_uint_t                          kind;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = part->message;
+
+    if (!ngx_queue_empty(&m->stale)
+        && ngx_http_agentstream_translate_text_discard_stale(tr, part)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (tr->conf.core
+        && (!m->session->root
+            || part->kind == NGX_HTTP_AGENTSTREAM_TR_THOUGHT))
+    {
+        ngx_http_agentstream_json_hash(&part->sent, text);
+        return NGX_OK;
+    }
+
+    if (!m->assistant) {
+        kind = NGX_HTTP_AGENTSTREAM_ACP_USER;
+
+    } else if (part->kind == NGX_HTTP_AGENTSTREAM_TR_THOUGHT) {
+        kind = NGX_HTTP_AGENTSTREAM_ACP_THOUGHT;
+
+    } else {
+        kind = NGX_HTTP_AGENTSTREAM_ACP_MESSAGE;
+    }
+
+    id = tr->conf.core ? NULL : &m->sn.str;
+
+    if (part->number == 0) {
+        part->number = ++tr->number;
+        ngx_http_agentstream_translate_mark(tr, &m->session->id, &m->sn.str,
+                                            &part->sn.str, NULL);
+    }
+
+    p = tr->sink->reserve(tr->ctx,
+                          ngx_http_agentstream_acp_chunk_size(id, text,
+                                                         &m->session->meta));
+    if (p == NULL) {
+        tr->origin.len = 0;
+        return NGX_ERROR;
+    }
+
+    p = ngx_http_agentstream_acp_chunk(p, tr->timestamp, kind, id, text,
+                                       &m->session->meta);
+
+    seq = tr->sink->commit(tr->ctx, p, part->number);
+
+    tr->origin.len = 0;
+
+    ngx_http_agentstream_json_hash(&part->sent, text);
+
+    return ngx_http_agentstream_translate_text_run(tr, part, seq);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_text_run(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, uint64_t seq)
+{
+    ngx_http_agentstream_tr_run_t  *run;
+
+    if (part->message->last == part && part->runs) {
+        part->runs->to = seq;
+        return NGX_OK;
+    }
+
+    run = tr->free_runs;
+
+    if (run) {
+        tr->free_runs = run->next;
+
+    } else {
+        run = ngx_http_agentstream_translate_alloc(tr,
+                                       sizeof(ngx_http_agentstream_tr_run_t));
+        if (run == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    run->from = seq;
+    run->to = seq;
+    run->next = part->runs;
+
+    part->runs = run;
+    part->message->last = part;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_text_snapshot(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *text, ngx_uint_t final, ngx_uint_t rest)
+{
+    ngx_str_t  missing;
+
+    if (!ngx_http_agentstream_tr_speaks(tr, part->message)) {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_translate_part_open(tr, part);
+
+    /*
+     * A fetched snapshot may be ahead of the events, so that deltas of what it
+     * says are still to come, unless none is trusted any more.
+     */
+
+    if (!final && rest && !part->gap) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_json_hash_prefix(&part->sent, text, &missing)
+        != NGX_OK)
+    {
+        /* an older state, unless it is the last */
+
+        if (!final) {
+            return NGX_OK;
+        }
+
+        if (ngx_http_agentstream_translate_text_discard(tr, part) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        missing = *text;
+    }
+
+    if (final) {
+        ngx_http_agentstream_translate_part_close(tr, part);
+    }
+
+    if (missing.len == 0) {
+        return NGX_OK;
+    }
+
+    if (final) {
+        return ngx_http_agentstream_translate_text_chunk(tr, part, &missing);
+    }
+
+    ngx_http_agentstream_tr_active(tr, part->message->session);
+
+    /* what was held back is in it again */
+
+    part->nhalf = 0;
+
+    return ngx_http_agentstream_translate_text_add(tr, part, &missing);
+}
+
+
+/* what was sent of the part is void; nothing was sent after that */
+
+ngx_int_t
+ngx_http_agentstream_translate_text_discard(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part)
+{
+    ngx_http_agentstream_tr_run_t   *run, *next, *runs;
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    ngx_http_agentstream_json_hash_init(&part->sent);
+    part->nhalf = 0;
+
+    /* oldest first */
+
+    runs = NULL;
+
+    for (run = part->runs; run; run = next) {
+        next = run->next;
+        run->next = runs;
+        runs = run;
+    }
+
+    part->runs = NULL;
+
+    b = &tr->buf;
+
+    for (run = runs; run; run = next) {
+
+        next = run->next;
+        run->next = tr->free_runs;
+        tr->free_runs = run;
+
+        if (tr->conf.core) {
+            continue;
+        }
+
+        ngx_http_agentstream_acp_open(b, "chunks_discarded", tr->timestamp);
+        ngx_http_agentstream_acp_member_text(b, ",\"messageId\":",
+                                             &part->message->sn.str);
+        ngx_http_agentstream_acp_member_number(b, ",\"from\":", run->from);
+        ngx_http_agentstream_acp_member_number(b, ",\"to\":", run->to);
+        ngx_http_agentstream_acp_close(b, &part->message->session->meta);
+
+        if (ngx_http_agentstream_translate_send(tr, 0) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_translate_text_retry(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *s)
+{
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_part_t     *part;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = s->last;
+
+    if (m == NULL || m->completed) {
+        return;
+    }
+
+    while (!ngx_queue_empty(&m->fresh)) {
+        q = ngx_queue_head(&m->fresh);
+
+        part = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, openm);
+        part->stale = 1;
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&m->stale, q);
+    }
+}
+
+
+/*
+ * OpenCode leaves a part that a failure cut off, with an empty text, and says
+ * it all again in new parts of the same message; but it never tells so.
+ */
+
+static ngx_int_t
+ngx_http_agentstream_translate_text_discard_stale(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part)
+{
+    ngx_queue_t                        *q;
+    ngx_http_agentstream_tr_part_t     *stale;
+    ngx_http_agentstream_tr_message_t  *m;
+
+    m = part->message;
+
+    if (part->stale) {
+
+        /* so this one was not left */
+
+        part->stale = 0;
+
+        ngx_queue_remove(&part->openm);
+        ngx_queue_insert_tail(&m->fresh, &part->openm);
+    }
+
+    while (!ngx_queue_empty(&m->stale)) {
+        q = ngx_queue_head(&m->stale);
+        stale = ngx_queue_data(q, ngx_http_agentstream_tr_part_t, openm);
+
+        ngx_http_agentstream_translate_part_close(tr, stale);
+
+        if (ngx_http_agentstream_translate_text_discard(tr, stale) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}

@@ -1,0 +1,425 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ *
+ * One state of a tool call in the client's words (contract 3, the tables of
+ * tool_call_progress and of kinds).  It knows no calls, only the
+ * state it is given.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_translate_int.h"
+
+
+typedef struct {
+    ngx_str_t                                name;
+    u_char                                   kind;      /* seed's */
+    u_char                                   acp_kind;
+    u_char                                   finder;    /* has locations */
+} ngx_http_agentstream_tr_tool_t;
+
+
+static ngx_http_agentstream_tr_tool_t *
+    ngx_http_agentstream_translate_tool_state_find(
+    ngx_str_t *name);
+static void ngx_http_agentstream_translate_tool_state_output(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+static void ngx_http_agentstream_translate_tool_state_member(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    const char *key, const char *name, const char *dflt);
+static void ngx_http_agentstream_translate_tool_state_content(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    ngx_uint_t core);
+static void ngx_http_agentstream_translate_tool_state_diff(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+static void ngx_http_agentstream_translate_tool_state_images(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+static void ngx_http_agentstream_translate_tool_state_locations(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+
+
+#define ngx_http_agentstream_tr_is_tool(st, text)                             \
+    ((st)->tool.name.len == sizeof(text) - 1                                  \
+     && ngx_strncmp((st)->tool.name.data, text, sizeof(text) - 1) == 0)
+
+
+static ngx_http_agentstream_tr_tool_t  ngx_http_agentstream_tr_tools[] = {
+
+    { ngx_string("bash"), NGX_HTTP_AGENTSTREAM_ACP_EXECUTE,
+      NGX_HTTP_AGENTSTREAM_ACP_EXECUTE, 0 },
+    { ngx_string("shell"), NGX_HTTP_AGENTSTREAM_ACP_EXECUTE,
+      NGX_HTTP_AGENTSTREAM_ACP_EXECUTE, 0 },
+
+    { ngx_string("read"), NGX_HTTP_AGENTSTREAM_ACP_READ,
+      NGX_HTTP_AGENTSTREAM_ACP_READ, 1 },
+    { ngx_string("list"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_READ, 1 },
+
+    { ngx_string("edit"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_EDIT, 1 },
+    { ngx_string("write"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_EDIT, 1 },
+    { ngx_string("multiedit"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_EDIT, 0 },
+    { ngx_string("patch"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_EDIT, 0 },
+    { ngx_string("apply_patch"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_EDIT, 0 },
+
+    { ngx_string("glob"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_SEARCH, 1 },
+    { ngx_string("grep"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_SEARCH, 1 },
+    { ngx_string("codesearch"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_SEARCH, 0 },
+    { ngx_string("lsp"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_SEARCH, 0 },
+
+    { ngx_string("webfetch"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_FETCH, 0 },
+    { ngx_string("websearch"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_FETCH, 0 },
+
+    { ngx_string("task"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_THINK, 0 },
+    { ngx_string("todowrite"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_THINK, 0 },
+    { ngx_string("todoread"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_THINK, 0 },
+
+    { ngx_string("delete"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_DELETE, 0 },
+    { ngx_string("move"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_MOVE, 0 },
+    { ngx_string("plan_enter"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_SWITCH_MODE, 0 },
+    { ngx_string("plan_exit"), NGX_HTTP_AGENTSTREAM_ACP_OTHER,
+      NGX_HTTP_AGENTSTREAM_ACP_SWITCH_MODE, 0 },
+
+    { ngx_null_string, 0, 0, 0 }
+};
+
+
+static ngx_http_agentstream_tr_tool_t *
+ngx_http_agentstream_translate_tool_state_find(ngx_str_t *name)
+{
+    ngx_http_agentstream_tr_tool_t  *tool;
+
+    for (tool = ngx_http_agentstream_tr_tools; tool->name.len; tool++) {
+        if (ngx_http_agentstream_tr_eq(&tool->name, name)) {
+            return tool;
+        }
+    }
+
+    /* the last one stands for all others */
+
+    return tool;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_translate_tool_state_kind(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *name)
+{
+    ngx_http_agentstream_tr_tool_t  *tool;
+
+    tool = ngx_http_agentstream_translate_tool_state_find(name);
+
+    return tr->conf.acp_kinds ? tool->acp_kind : tool->kind;
+}
+
+
+void
+ngx_http_agentstream_translate_tool_state_build(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_tr_state_t *st)
+{
+    ngx_uint_t                       metadata;
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    b = &tr->buf;
+
+    if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS
+        && (ngx_http_agentstream_tr_is_tool(st, "bash")
+            || ngx_http_agentstream_tr_is_tool(st, "shell")))
+    {
+        metadata = ngx_http_agentstream_json_get(st->json, st->state,
+                                                 "metadata");
+        st->output = ngx_http_agentstream_opencode_text(st->json, metadata,
+                                                        "output");
+    }
+
+    ngx_http_agentstream_acp_tool_progress(b, tr->timestamp, &st->tool);
+    ngx_http_agentstream_translate_tool_state_output(b, st);
+    ngx_http_agentstream_translate_tool_state_content(b, st, tr->conf.core);
+    ngx_http_agentstream_translate_tool_state_locations(b, st);
+
+    if (tr->conf.core) {
+        ngx_http_agentstream_acp_close(b, &tr->root.meta);
+
+    } else {
+        ngx_http_agentstream_acp_tool_close(b, &st->tool.name, &s->fields);
+    }
+}
+
+
+static void
+ngx_http_agentstream_translate_tool_state_output(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
+{
+    switch (st->tool.status) {
+
+    case NGX_HTTP_AGENTSTREAM_ACP_COMPLETED:
+        ngx_http_agentstream_acp_literal(b, ",\"rawOutput\":{");
+        ngx_http_agentstream_translate_tool_state_member(b, st, "\"output\":",
+                                                         "output", "\"\"");
+        ngx_http_agentstream_translate_tool_state_member(b, st,
+                                                         ",\"metadata\":",
+                                                         "metadata", "{}");
+        ngx_http_agentstream_translate_tool_state_member(b, st,
+                                                         ",\"attachments\":",
+                                                         "attachments", NULL);
+        ngx_http_agentstream_acp_literal(b, "}");
+        break;
+
+    case NGX_HTTP_AGENTSTREAM_ACP_FAILED:
+        ngx_http_agentstream_acp_literal(b, ",\"rawOutput\":{");
+        ngx_http_agentstream_translate_tool_state_member(b, st, "\"error\":",
+                                                         "error", "\"\"");
+        ngx_http_agentstream_translate_tool_state_member(b, st,
+                                                         ",\"metadata\":",
+                                                         "metadata", NULL);
+        ngx_http_agentstream_acp_literal(b, "}");
+        break;
+
+    default:
+        ngx_http_agentstream_acp_literal(b, ",\"rawOutput\":null");
+    }
+}
+
+
+/* a member of the state as it is; absent: dflt, or with NULL nothing */
+
+static void
+ngx_http_agentstream_translate_tool_state_member(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    const char *key, const char *name, const char *dflt)
+{
+    ngx_str_t   raw;
+    ngx_uint_t  v;
+
+    v = ngx_http_agentstream_json_get(st->json, st->state, name);
+
+    if (v && (dflt == NULL
+              || ngx_http_agentstream_json_type(st->json, v)
+                 != NGX_HTTP_AGENTSTREAM_JSON_NULL))
+    {
+        raw = ngx_http_agentstream_json_raw(st->json, v);
+
+    } else if (dflt) {
+        raw.data = (u_char *) dflt;
+        raw.len = ngx_strlen(dflt);
+
+    } else {
+        return;
+    }
+
+    ngx_http_agentstream_acp_member(b, key, &raw);
+}
+
+
+/* core: of all blocks only texts */
+
+static void
+ngx_http_agentstream_translate_tool_state_content(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    ngx_uint_t core)
+{
+    size_t     len;
+    ngx_str_t  text;
+
+    ngx_http_agentstream_acp_literal(b, ",\"content\":[");
+
+    len = b->len;
+
+    switch (st->tool.status) {
+
+    case NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS:
+        text = st->output;
+        break;
+
+    case NGX_HTTP_AGENTSTREAM_ACP_COMPLETED:
+        text = ngx_http_agentstream_opencode_text(st->json, st->state,
+                                                  "output");
+        break;
+
+    case NGX_HTTP_AGENTSTREAM_ACP_FAILED:
+        text = ngx_http_agentstream_opencode_text(st->json, st->state,
+                                                  "error");
+        break;
+
+    default:
+        ngx_str_null(&text);
+    }
+
+    if (text.len) {
+        ngx_http_agentstream_acp_text_block(b, &text);
+    }
+
+    if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED && !core) {
+        ngx_http_agentstream_translate_tool_state_diff(b, st);
+        ngx_http_agentstream_translate_tool_state_images(b, st);
+    }
+
+    if (b->failed) {
+        return;
+    }
+
+    if (b->len == len) {
+
+        /* no block */
+
+        b->len--;
+        ngx_http_agentstream_acp_literal(b, "null");
+        return;
+    }
+
+    ngx_http_agentstream_acp_literal(b, "]");
+}
+
+
+static void
+ngx_http_agentstream_translate_tool_state_diff(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
+{
+    ngx_str_t   path, old, new;
+    ngx_uint_t  v;
+
+    ngx_str_set(&old, "null");
+
+    if (ngx_http_agentstream_tr_is_tool(st, "edit")) {
+        v = ngx_http_agentstream_opencode_get(st->json, st->input,
+                                              "oldString");
+
+        if (v && ngx_http_agentstream_json_type(st->json, v)
+                 == NGX_HTTP_AGENTSTREAM_JSON_STRING)
+        {
+            old = ngx_http_agentstream_json_raw(st->json, v);
+        }
+
+        v = ngx_http_agentstream_opencode_get(st->json, st->input,
+                                              "newString");
+
+    } else if (ngx_http_agentstream_tr_is_tool(st, "write")) {
+        v = ngx_http_agentstream_opencode_get(st->json, st->input, "content");
+
+    } else {
+        return;
+    }
+
+    path = ngx_http_agentstream_opencode_text(st->json, st->input,
+                                              "filePath");
+
+    if (path.len == 0 || v == 0
+        || ngx_http_agentstream_json_type(st->json, v)
+           != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        return;
+    }
+
+    new = ngx_http_agentstream_json_string(st->json, v);
+
+    ngx_http_agentstream_acp_diff_block(b, &path, &old, &new);
+}
+
+
+/* pictures come as "data:image/png;base64,..." */
+
+static void
+ngx_http_agentstream_translate_tool_state_images(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
+{
+    u_char      *p;
+    ngx_str_t    mime, url;
+    ngx_uint_t   v, list;
+
+    list = ngx_http_agentstream_json_get(st->json, st->state, "attachments");
+
+    if (list == 0
+        || ngx_http_agentstream_json_type(st->json, list)
+           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        return;
+    }
+
+    for (v = ngx_http_agentstream_json_first(st->json, list);
+         v;
+         v = ngx_http_agentstream_json_next(st->json, list, v))
+    {
+        mime = ngx_http_agentstream_opencode_text(st->json, v, "mime");
+        url = ngx_http_agentstream_opencode_text(st->json, v, "url");
+
+        if (mime.len < sizeof("image/") - 1
+            || ngx_strncmp(mime.data, "image/", sizeof("image/") - 1) != 0
+            || url.len < sizeof("data:;base64,") - 1
+            || ngx_strncmp(url.data, "data:", sizeof("data:") - 1) != 0)
+        {
+            continue;
+        }
+
+        p = memchr(url.data, ',', url.len);
+
+        if (p == NULL
+            || p - url.data < (ssize_t) (sizeof("data:;base64") - 1)
+            || ngx_strncmp(p - (sizeof(";base64") - 1), ";base64",
+                           sizeof(";base64") - 1)
+               != 0)
+        {
+            continue;
+        }
+
+        p++;
+        url.len -= p - url.data;
+        url.data = p;
+
+        ngx_http_agentstream_acp_image_block(b, &url, &mime);
+    }
+}
+
+
+static void
+ngx_http_agentstream_translate_tool_state_locations(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
+{
+    ngx_str_t                        path;
+    ngx_http_agentstream_tr_tool_t  *tool;
+
+    tool = ngx_http_agentstream_translate_tool_state_find(&st->tool.name);
+
+    if (!tool->finder
+        && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED)
+    {
+        ngx_http_agentstream_acp_literal(b, ",\"locations\":null");
+        return;
+    }
+
+    ngx_http_agentstream_acp_literal(b, ",\"locations\":[");
+
+    if (tool->finder && st->tool.status != NGX_HTTP_AGENTSTREAM_ACP_PENDING) {
+
+        path = ngx_http_agentstream_opencode_text(st->json, st->input,
+                                                  "filePath");
+        if (path.len == 0) {
+            path = ngx_http_agentstream_opencode_text(st->json, st->input,
+                                                      "path");
+        }
+
+        if (path.len) {
+            ngx_http_agentstream_acp_location(b, &path);
+        }
+    }
+
+    ngx_http_agentstream_acp_literal(b, "]");
+}

@@ -1,0 +1,656 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The journal.  Records in a chain of blocks; a record is a small
+ * header and the packet's bytes.  The owner writes beyond what is published,
+ * without the lock; publishing one is moving last_seq and the block's "used"
+ * under it, so that a reader, or the successor of an owner that was killed,
+ * sees a packet whole or not at all.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_journal.h"
+
+
+#define NGX_HTTP_AGENTSTREAM_BLOCK_MIN   2048
+#define NGX_HTTP_AGENTSTREAM_BLOCK_MAX   32768
+
+#define NGX_HTTP_AGENTSTREAM_BLOCK_HEAD                                       \
+    offsetof(ngx_http_agentstream_block_t, data)
+
+
+/* followed by the packet, or a pointer to its first piece, and its origin */
+
+typedef struct {
+    uint32_t                             len;
+    uint16_t                             origin;   /* its length */
+    uint16_t                             pieces;   /* it is in pieces */
+    uint64_t                             part;
+} ngx_http_agentstream_record_t;
+
+
+/* records are aligned, so that the next one's header is too */
+
+#define ngx_http_agentstream_journal_room(len)                                \
+    ngx_align(sizeof(ngx_http_agentstream_record_t) + (len), 8)
+
+/* of the packet in its block */
+#define ngx_http_agentstream_journal_inline(record)                           \
+    ((record)->pieces ? sizeof(ngx_http_agentstream_piece_t *)                \
+                      : (record)->len)
+
+#define ngx_http_agentstream_journal_size(record)                             \
+    ngx_http_agentstream_journal_room(                                        \
+                           ngx_http_agentstream_journal_inline(record)        \
+                           + (record)->origin)
+
+#define NGX_HTTP_AGENTSTREAM_PIECE_HEAD                                       \
+    offsetof(ngx_http_agentstream_piece_t, data)
+
+
+static ngx_http_agentstream_block_t *ngx_http_agentstream_journal_grow(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    size_t size, size_t limit);
+static ngx_http_agentstream_piece_t *ngx_http_agentstream_journal_add_piece(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    size_t len, size_t limit);
+static void ngx_http_agentstream_journal_publish(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_record_t *record, ngx_uint_t part, ngx_str_t *origin);
+static void ngx_http_agentstream_journal_empty_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
+static void ngx_http_agentstream_journal_link_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_block_t *block, size_t size);
+static u_char *ngx_http_agentstream_journal_copy(u_char *dst,
+    ngx_http_agentstream_record_t *record);
+static void ngx_http_agentstream_journal_seek_locked(
+    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_cursor_t *cursor);
+
+
+ngx_int_t
+ngx_http_agentstream_journal_create_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = ngx_http_agentstream_zone_alloc_locked(zone,
+                                              NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
+    if (block == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_journal_link_locked(zone, node, block,
+                                             NGX_HTTP_AGENTSTREAM_BLOCK_MIN);
+
+    return NGX_OK;
+}
+
+
+u_char *
+ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size, size_t limit)
+{
+    ngx_uint_t                     fits;
+    ngx_http_agentstream_block_t  *block, *next;
+
+    size = ngx_http_agentstream_journal_room(size);
+    block = node->journal.last;
+
+    fits = (block->size - block->used >= size);
+
+    /* a large packet can make way as soon as another block is the last */
+
+    if (!fits || block->pieces) {
+        next = ngx_http_agentstream_journal_grow(zone, node, size, limit);
+
+        if (next) {
+            block = next;
+
+        } else if (!fits) {
+            return NULL;
+        }
+    }
+
+    return block->data + block->used + sizeof(ngx_http_agentstream_record_t);
+}
+
+
+u_char *
+ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = (ngx_http_agentstream_block_t *) node->tail;
+
+    if (size > sizeof(node->tail) - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD
+               - sizeof(ngx_http_agentstream_record_t)
+        || (node->journal.last == block && block->used))
+    {
+        return NULL;
+    }
+
+    if (node->journal.last != block) {
+        ngx_http_agentstream_zone_lock(zone);
+        ngx_http_agentstream_journal_link_locked(zone, node, block,
+                                                 sizeof(node->tail));
+        ngx_http_agentstream_zone_unlock(zone);
+    }
+
+    return block->data + sizeof(ngx_http_agentstream_record_t);
+}
+
+
+void
+ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part,
+    ngx_str_t *origin)
+{
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_record_t  *record;
+
+    block = node->journal.last;
+
+    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+
+    record->len = last - (u_char *) (record + 1);
+    record->pieces = 0;
+
+    ngx_http_agentstream_journal_publish(zone, node, record, part, origin);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, u_char *data, u_char *last,
+    ngx_uint_t part, ngx_str_t *origin, size_t limit)
+{
+    u_char                         *p;
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_piece_t   *old, *piece, **next;
+    ngx_http_agentstream_record_t  *record;
+
+    /* one packet is not to take it all */
+
+    if ((size_t) (last - data)
+        > (size_t) (zone->shpool->end - zone->shpool->start) / 4)
+    {
+        return NGX_DECLINED;
+    }
+
+    p = ngx_http_agentstream_journal_reserve(zone, node,
+                                        sizeof(ngx_http_agentstream_piece_t *)
+                                        + origin->len, limit);
+    if (p == NULL) {
+        return NGX_DECLINED;
+    }
+
+    block = node->journal.last;
+
+    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+
+    record->len = last - data;
+    record->pieces = 1;
+
+    old = block->pieces;
+    next = (ngx_http_agentstream_piece_t **) (record + 1);
+
+    while (data != last) {
+        piece = ngx_http_agentstream_journal_add_piece(zone, node,
+                                                       last - data, limit);
+        if (piece == NULL) {
+            goto failed;
+        }
+
+        ngx_memcpy(piece->data, data, piece->len);
+        data += piece->len;
+
+        *next = piece;
+        next = &piece->next;
+    }
+
+    ngx_http_agentstream_journal_publish(zone, node, record, part, origin);
+
+    return NGX_OK;
+
+failed:
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_http_agentstream_zone_free_pieces_locked(zone, &node->journal, block,
+                                                 old);
+    ngx_http_agentstream_zone_place_locked(zone, node);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return NGX_DECLINED;
+}
+
+
+/* for at most len bytes; it belongs to the last block at once, so that it is
+   not lost if this worker is */
+
+static ngx_http_agentstream_piece_t *
+ngx_http_agentstream_journal_add_piece(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t len, size_t limit)
+{
+    size_t                           size;
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_piece_t    *piece;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+    block = journal->last;
+
+    size = ngx_min(NGX_HTTP_AGENTSTREAM_PIECE_HEAD + len, ngx_pagesize);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    while (journal->size + size > limit && journal->first != block) {
+        ngx_http_agentstream_zone_shift_locked(zone, node);
+    }
+
+    piece = ngx_http_agentstream_zone_alloc_locked(zone, size);
+
+    if (piece) {
+        piece->next = NULL;
+        piece->other = block->pieces;
+        piece->len = size - NGX_HTTP_AGENTSTREAM_PIECE_HEAD;
+
+        block->pieces = piece;
+        block->extra += size;
+        journal->size += size;
+
+        ngx_http_agentstream_zone_place_locked(zone, node);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return piece;
+}
+
+
+static void
+ngx_http_agentstream_journal_publish(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_record_t *record,
+    ngx_uint_t part, ngx_str_t *origin)
+{
+    size_t  size;
+
+    record->origin = origin->len;
+    record->part = part;
+
+    if (origin->len) {
+        ngx_memcpy((u_char *) (record + 1)
+                   + ngx_http_agentstream_journal_inline(record),
+                   origin->data, origin->len);
+    }
+
+    size = ngx_http_agentstream_journal_size(record);
+
+    ngx_http_agentstream_zone_count(zone, PACKETS, 1);
+    ngx_http_agentstream_zone_count(zone, BYTES, record->len);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node->journal.last->used += size;
+    node->journal.last_seq++;
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+u_char *
+ngx_http_agentstream_journal_reserve_last(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size)
+{
+    ngx_http_agentstream_block_t  *block;
+
+    block = node->journal.last;
+
+    if (block->size < ngx_http_agentstream_journal_room(size)) {
+        return NULL;
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_journal_empty_locked(zone, node);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return block->data + sizeof(ngx_http_agentstream_record_t);
+}
+
+
+void
+ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_zone_count(zone, DROPPED, 1);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_http_agentstream_journal_empty_locked(zone, node);
+
+    node->journal.last_seq++;
+    node->journal.first_seq++;
+    node->journal.last->seq++;
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+/* nothing is kept but the last block, and nothing is in it */
+
+static void
+ngx_http_agentstream_journal_empty_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+    block = journal->last;
+
+    while (journal->first != block) {
+        ngx_http_agentstream_zone_shift_locked(zone, node);
+    }
+
+    ngx_http_agentstream_zone_count(zone, DROPPED,
+                                    journal->last_seq + 1 - block->seq);
+
+    block->seq = journal->last_seq + 1;
+    block->used = 0;
+
+    ngx_http_agentstream_zone_free_pieces_locked(zone, journal, block, NULL);
+
+    journal->first_seq = block->seq;
+    journal->dropped++;
+}
+
+
+static ngx_http_agentstream_block_t *
+ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, size_t size, size_t limit)
+{
+    size_t                           want, least;
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+
+    /* a quarter of what there is, in pages: little of a journal is empty, and
+       the zone does not run out of neighbouring pages */
+
+    want = ngx_min(journal->size / 4, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
+
+    want = (want > NGX_HTTP_AGENTSTREAM_BLOCK_MIN)
+           ? ngx_align(want, ngx_pagesize) : NGX_HTTP_AGENTSTREAM_BLOCK_MIN;
+
+    least = ngx_max(NGX_HTTP_AGENTSTREAM_BLOCK_MIN,
+                    NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + size);
+    want = ngx_max(want, least);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    while (journal->size + want > limit && journal->first != journal->last) {
+        ngx_http_agentstream_zone_shift_locked(zone, node);
+    }
+
+    block = ngx_http_agentstream_zone_alloc_locked(zone, want);
+
+    if (block == NULL && want > least) {
+        want = least;
+        block = ngx_http_agentstream_zone_alloc_locked(zone, want);
+    }
+
+    if (block) {
+        ngx_http_agentstream_journal_link_locked(zone, node, block, want);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return block;
+}
+
+
+void
+ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    size_t                           size;
+    ngx_http_agentstream_block_t    *block, *last, **p;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+    last = journal->last;
+
+    if (last == NULL || last == (ngx_http_agentstream_block_t *) node->tail) {
+        return;
+    }
+
+    size = NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + last->used;
+
+    /* the slab rounds up to twice as much at most */
+
+    if (size * 2 > NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + last->size) {
+        return;
+    }
+
+    block = ngx_slab_alloc_locked(zone->shpool, size);
+
+    if (block == NULL) {
+        return;
+    }
+
+    journal->size -= last->size - last->used;
+    journal->dropped++;
+
+    last->size = last->used;
+    ngx_memcpy(block, last, size);
+
+    for (p = &journal->first; *p != last; p = &(*p)->next) { /* void */ }
+
+    *p = block;
+    journal->last = block;
+
+    ngx_slab_free_locked(zone->shpool, last);
+}
+
+
+static void
+ngx_http_agentstream_journal_link_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_block_t *block,
+    size_t size)
+{
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+
+    block->next = NULL;
+    block->seq = journal->last_seq + 1;
+    block->size = size - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD;
+    block->used = 0;
+    block->pieces = NULL;
+    block->extra = 0;
+
+    journal->size += size;
+
+    if (journal->last) {
+        journal->last->next = block;
+
+    } else {
+        journal->first = block;
+    }
+
+    journal->last = block;
+
+    ngx_http_agentstream_zone_place_locked(zone, node);
+}
+
+
+size_t
+ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_cursor_t *cursor, u_char *buf, size_t size,
+    size_t *need)
+{
+    u_char                          *p, *end;
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_record_t   *record;
+    ngx_http_agentstream_journal_t  *journal;
+
+    journal = &node->journal;
+
+    *need = 0;
+
+    if (cursor->seq > journal->last_seq) {
+        return 0;
+    }
+
+    if (cursor->block == NULL || cursor->dropped != journal->dropped) {
+        ngx_http_agentstream_journal_seek_locked(journal, cursor);
+    }
+
+    p = buf;
+    end = buf + size;
+    block = cursor->block;
+
+    while (cursor->seq <= journal->last_seq) {
+
+        if (cursor->offset == block->used) {
+            block = block->next;
+            cursor->block = block;
+            cursor->offset = 0;
+            continue;
+        }
+
+        record = (ngx_http_agentstream_record_t *)
+                     (block->data + cursor->offset);
+
+        if ((size_t) (end - p) < record->len) {
+
+            if (p == buf) {
+                *need = record->len;
+            }
+
+            break;
+        }
+
+        p = ngx_http_agentstream_journal_copy(p, record);
+
+        cursor->offset += ngx_http_agentstream_journal_size(record);
+        cursor->seq++;
+    }
+
+    return p - buf;
+}
+
+
+static u_char *
+ngx_http_agentstream_journal_copy(u_char *dst,
+    ngx_http_agentstream_record_t *record)
+{
+    ngx_http_agentstream_piece_t  *piece;
+
+    if (!record->pieces) {
+        return ngx_cpymem(dst, record + 1, record->len);
+    }
+
+    for (piece = *(ngx_http_agentstream_piece_t **) (record + 1);
+         piece;
+         piece = piece->next)
+    {
+        dst = ngx_cpymem(dst, piece->data, piece->len);
+    }
+
+    return dst;
+}
+
+
+static void
+ngx_http_agentstream_journal_seek_locked(
+    ngx_http_agentstream_journal_t *journal,
+    ngx_http_agentstream_cursor_t *cursor)
+{
+    uint64_t                        seq;
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_record_t  *record;
+
+    block = journal->first;
+
+    while (block->next && block->next->seq <= cursor->seq) {
+        block = block->next;
+    }
+
+    cursor->block = block;
+    cursor->offset = 0;
+    cursor->dropped = journal->dropped;
+
+    for (seq = block->seq; seq < cursor->seq; seq++) {
+        record = (ngx_http_agentstream_record_t *)
+                     (block->data + cursor->offset);
+
+        cursor->offset += ngx_http_agentstream_journal_size(record);
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_journal_pt handler, void *data)
+{
+    u_char                         *whole;
+    uint32_t                        offset;
+    uint64_t                        seq;
+    ngx_int_t                       rc;
+    ngx_str_t                       packet, origin;
+    ngx_http_agentstream_block_t   *block;
+    ngx_http_agentstream_record_t  *record;
+
+    seq = node->journal.first_seq;
+
+    for (block = node->journal.first; block; block = block->next) {
+
+        for (offset = 0; offset < block->used; seq++) {
+            record = (ngx_http_agentstream_record_t *) (block->data + offset);
+
+            whole = NULL;
+
+            packet.data = (u_char *) (record + 1);
+            packet.len = record->len;
+            origin.data = packet.data
+                          + ngx_http_agentstream_journal_inline(record);
+            origin.len = record->origin;
+
+            if (record->pieces) {
+                whole = ngx_alloc(record->len, ngx_cycle->log);
+                if (whole == NULL) {
+                    return NGX_ERROR;
+                }
+
+                (void) ngx_http_agentstream_journal_copy(whole, record);
+                packet.data = whole;
+            }
+
+            rc = handler(data, seq, &packet, record->part, &origin);
+
+            if (whole) {
+                ngx_free(whole);
+            }
+
+            if (rc != NGX_OK) {
+                return rc;
+            }
+
+            offset += ngx_http_agentstream_journal_size(record);
+        }
+    }
+
+    return NGX_OK;
+}

@@ -1,0 +1,266 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The workers as the zone knows them.  A slot has an eventfd that is
+ * made with the zone and inherited by all processes, so that any of them can
+ * wake the slot's worker.  A worker claims one when it starts; its generation
+ * tells it from those that had the slot before.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <sys/eventfd.h>
+#include "ngx_http_agentstream_zone_int.h"
+
+
+static ngx_uint_t ngx_http_agentstream_zone_gone(ngx_pid_t pid);
+static void ngx_http_agentstream_zone_forget_slots(
+    ngx_http_agentstream_zone_t *zone);
+
+
+ngx_int_t
+ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_zone_t *zone,
+    ngx_uint_t n, ngx_log_t *log)
+{
+    uint64_t      *stats;
+    ngx_uint_t     i;
+    ngx_socket_t   fd;
+
+    for (i = 0; i < n; i++) {
+        stats = ngx_slab_calloc(zone->shpool, NGX_HTTP_AGENTSTREAM_STAT_MAX
+                                              * sizeof(uint64_t));
+        if (stats == NULL) {
+            return NGX_ERROR;
+        }
+
+        fd = eventfd(0, EFD_NONBLOCK|EFD_CLOEXEC);
+
+        if (fd == -1) {
+            ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                          "agentstream zone: eventfd() failed");
+            return NGX_ERROR;
+        }
+
+        zone->sh->slots[i].stats = stats;
+        zone->sh->slots[i].fd = fd;
+        zone->fds[zone->nfds++] = fd;
+    }
+
+    zone->sh->nslots = n;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_zone_keep(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_http_agentstream_zone_t  *old;
+
+    old = zone->old;
+
+    if (old) {
+        ngx_memcpy(zone->fds, old->fds, sizeof(zone->fds));
+        zone->nfds = old->nfds;
+        old->nfds = 0;
+        zone->old = NULL;
+    }
+}
+
+
+void
+ngx_http_agentstream_zone_cleanup(void *data)
+{
+    ngx_http_agentstream_zone_t *zone = data;
+
+    while (zone->nfds) {
+        (void) close(zone->fds[--zone->nfds]);
+    }
+}
+
+
+void
+ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_uint_t                    i;
+    ngx_http_agentstream_slot_t  *slot;
+
+    zone->slot = NGX_HTTP_AGENTSTREAM_NOBODY;
+    zone->stats = zone->own;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    for (i = 0; i < zone->sh->nslots; i++) {
+        slot = &zone->sh->slots[i];
+
+        /* a worker that was killed has left its pid and its marks behind */
+
+        if (slot->pid && ngx_http_agentstream_zone_gone(slot->pid)) {
+            slot->pid = 0;
+        }
+
+        if (slot->pid) {
+            continue;
+        }
+
+        zone->sh->followers[i / 64] &= ~((uint64_t) 1 << (i % 64));
+
+        if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+            slot->pid = ngx_pid;
+            slot->generation++;
+
+            ngx_memzero(slot->stats, NGX_HTTP_AGENTSTREAM_STAT_COUNTERS
+                                     * sizeof(uint64_t));
+
+            zone->slot = i;
+            zone->generation = slot->generation;
+            zone->stats = slot->stats;
+        }
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_http_agentstream_zone_forget_slots(zone);
+}
+
+
+void
+ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone)
+{
+    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        return;
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+    zone->sh->slots[zone->slot].pid = 0;
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_dead_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_uint_t slot, ngx_uint_t generation)
+{
+    ngx_http_agentstream_slot_t  *s;
+
+    if (slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        /* a worker without a slot cannot be told from a dead one */
+        return 0;
+    }
+
+    s = &zone->sh->slots[slot];
+
+    return s->generation != generation
+           || s->pid == 0
+           || ngx_http_agentstream_zone_gone(s->pid);
+}
+
+
+static ngx_uint_t
+ngx_http_agentstream_zone_gone(ngx_pid_t pid)
+{
+    return pid != ngx_pid && kill(pid, 0) == -1 && ngx_errno == ESRCH;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
+    uint64_t *stats)
+{
+    ngx_uint_t                    i, n, workers;
+    ngx_http_agentstream_slot_t  *slot;
+
+    workers = 0;
+
+    ngx_memzero(stats, NGX_HTTP_AGENTSTREAM_STAT_MAX * sizeof(uint64_t));
+
+    for (i = 0; i < zone->sh->nslots; i++) {
+        slot = &zone->sh->slots[i];
+        n = NGX_HTTP_AGENTSTREAM_STAT_COUNTERS;
+
+        if (slot->pid && !ngx_http_agentstream_zone_gone(slot->pid)) {
+            workers++;
+            n = 0;
+        }
+
+        for ( /* void */ ; n < NGX_HTTP_AGENTSTREAM_STAT_MAX; n++) {
+            stats[n] += slot->stats[n];
+        }
+    }
+
+    return workers;
+}
+
+
+/* what workers watched that were killed: nobody waits in a slot that is free,
+   nor yet in our own; others wait no longer for the lock than they do for each
+   other */
+
+static void
+ngx_http_agentstream_zone_forget_slots(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_uint_t                    i, n;
+    ngx_rbtree_key_t              key;
+    ngx_rbtree_node_t            *node;
+    ngx_http_agentstream_node_t  *nd;
+
+    key = 0;
+
+    do {
+        ngx_http_agentstream_zone_lock(zone);
+
+        node = ngx_http_agentstream_zone_from_locked(zone, key);
+
+        for (n = 0;
+             node && (n < NGX_HTTP_AGENTSTREAM_WALK_MAX || node->key == key);
+             n++)
+        {
+            nd = (ngx_http_agentstream_node_t *) node;
+
+            for (i = 0; i < zone->sh->nslots; i++) {
+                if (zone->sh->slots[i].pid == 0 || i == zone->slot) {
+                    ngx_http_agentstream_zone_watch_locked(zone, nd, i, 0);
+                }
+            }
+
+            key = node->key;
+            node = ngx_rbtree_next(&zone->sh->turns, node);
+        }
+
+        key = node ? node->key : 0;
+
+        ngx_http_agentstream_zone_unlock(zone);
+
+    } while (key);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    uint64_t    mask;
+    ngx_uint_t  i, slot;
+
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64; i++) {
+
+        for (mask = node->watchers[i]; mask; mask &= mask - 1) {
+            slot = i * 64 + __builtin_ctzll(mask);
+
+            /* a worker that was killed watches nothing any more */
+
+            if (!ngx_http_agentstream_zone_dead_locked(zone, slot,
+                                         zone->sh->slots[slot].generation))
+            {
+                return 1;
+            }
+        }
+    }
+
+    return 0;
+}
