@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_hub.h"
@@ -660,6 +661,7 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
     ngx_http_agentstream_zone_init_worker(worker->zone);
 
     if (ngx_http_agentstream_call_init_worker(cycle) != NGX_OK
+        || ngx_http_agentstream_clock_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_hub_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_request_init_worker(cycle) != NGX_OK)

@@ -23,6 +23,7 @@
 typedef struct {
     struct ngx_http_agentstream_zone_s        *zone;
     struct ngx_http_agentstream_calls_s       *calls;
+    struct ngx_http_agentstream_clock_s       *clock;
     struct ngx_http_agentstream_hubs_s        *hubs;
     struct ngx_http_agentstream_notify_s      *notify;
     struct ngx_http_agentstream_turns_s       *turns;

@@ -54,32 +54,6 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
 }
 
 
-u_char *
-ngx_http_agentstream_turn_timestamp(void)
-{
-    ngx_time_t                    *tp;
-    ngx_http_agentstream_turns_t  *turns;
-
-    turns = ngx_http_agentstream_worker->turns;
-    tp = ngx_timeofday();
-
-    if (tp->sec != turns->sec) {
-        turns->sec = tp->sec;
-        turns->ms = tp->msec;
-
-        ngx_http_agentstream_acp_timestamp(turns->timestamp, tp->sec,
-                                           tp->msec);
-
-    } else if (tp->msec != turns->ms) {
-        turns->ms = tp->msec;
-
-        ngx_http_agentstream_acp_msec(turns->timestamp, tp->msec);
-    }
-
-    return turns->timestamp;
-}
-
-
 ngx_int_t
 ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
     ngx_str_t *id)

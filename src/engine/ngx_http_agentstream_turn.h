@@ -46,9 +46,6 @@ ngx_int_t ngx_http_agentstream_turn_key(ngx_pool_t *pool,
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_str_t *session, ngx_str_t *key);
 
-/* the current time as packets have it */
-u_char *ngx_http_agentstream_turn_timestamp(void);
-
 /*
  * Starts a turn; all strings are copied.  NGX_OK: id is its id, which is that
  * of its user message, too; NGX_DECLINED: request_id has started one before,

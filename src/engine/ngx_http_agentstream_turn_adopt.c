@@ -322,7 +322,7 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
     if (p) {
         p = ngx_http_agentstream_sse_head(p, &id, node->journal.last_seq + 1);
         p = ngx_http_agentstream_acp_error(p,
-                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_http_agentstream_clock_timestamp(),
                                         &message, NGX_HTTP_BAD_GATEWAY, NULL);
         p = ngx_http_agentstream_sse_tail(p);
 

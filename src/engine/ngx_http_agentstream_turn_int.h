@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_journal.h"
 #include "ngx_http_agentstream_notify.h"
@@ -166,10 +167,6 @@ typedef struct ngx_http_agentstream_turns_s {
     ngx_event_t                          leave;
     ngx_uint_t                           counter;
     uint64_t                             msec;
-    time_t                               sec;          /* of timestamp */
-    ngx_uint_t                           ms;
-    u_char                               timestamp[
-                                        NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
 } ngx_http_agentstream_turns_t;
 
 

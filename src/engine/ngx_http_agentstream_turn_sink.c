@@ -347,6 +347,6 @@ void
 ngx_http_agentstream_turn_clock(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_translate_time(turn->translate,
-                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_http_agentstream_clock_timestamp(),
                                         ngx_current_msec);
 }

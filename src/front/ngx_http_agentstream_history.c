@@ -15,7 +15,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_history_int.h"
-#include "ngx_http_agentstream_turn.h"
 
 
 /* what is made before it is sent, and what is read at one go */
@@ -348,7 +347,7 @@ ngx_http_agentstream_history_error(ngx_http_agentstream_history_t *h)
     }
 
     p = ngx_http_agentstream_acp_error(p,
-                                       ngx_http_agentstream_turn_timestamp(),
+                                       ngx_http_agentstream_clock_timestamp(),
                                        &message, NGX_HTTP_BAD_GATEWAY, NULL);
 
     (void) ngx_http_agentstream_history_commit(h, p, 0);

@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_history.h"
 #include "ngx_http_agentstream_json.h"
 #include "ngx_http_agentstream_output.h"

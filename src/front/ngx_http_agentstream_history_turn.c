@@ -341,7 +341,7 @@ ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,
                                            msec % 1000);
 
     } else if (h->timestamp[0] == '\0') {
-        ngx_memcpy(h->timestamp, ngx_http_agentstream_turn_timestamp(),
+        ngx_memcpy(h->timestamp, ngx_http_agentstream_clock_timestamp(),
                    NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
     }
 

@@ -15,7 +15,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_rebuild_int.h"
-#include "ngx_http_agentstream_turn.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_REBUILD_POLL   1000
@@ -402,7 +401,7 @@ static void
 ngx_http_agentstream_rebuild_read(ngx_http_agentstream_rebuild_t *rb)
 {
     ngx_http_agentstream_translate_time(rb->translate,
-                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_http_agentstream_clock_timestamp(),
                                         ngx_current_msec);
 
     if (ngx_http_agentstream_reconcile_start(&rb->reconcile, 1) != NGX_OK) {
@@ -479,7 +478,7 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
         rb->over = 1;
 
         ngx_http_agentstream_translate_time(rb->translate,
-                                         ngx_http_agentstream_turn_timestamp(),
+                                         ngx_http_agentstream_clock_timestamp(),
                                          ngx_current_msec);
 
         if (ngx_http_agentstream_translate_asks_over(rb->translate, 0)
@@ -508,7 +507,7 @@ ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
     }
 
     ngx_http_agentstream_translate_time(rb->translate,
-                                        ngx_http_agentstream_turn_timestamp(),
+                                        ngx_http_agentstream_clock_timestamp(),
                                         ngx_current_msec);
 
     if (ngx_http_agentstream_translate_fail(rb->translate, code, message, NULL)

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_rebuild.h"
 #include "ngx_http_agentstream_reconcile.h"

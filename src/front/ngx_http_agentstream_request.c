@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request_int.h"
@@ -587,7 +588,7 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     }
 
     p = ngx_http_agentstream_acp_error(p,
-                                       ngx_http_agentstream_turn_timestamp(),
+                                       ngx_http_agentstream_clock_timestamp(),
                                        message, status, details);
     if (sse) {
         p = ngx_http_agentstream_sse_tail(p);
