@@ -123,7 +123,7 @@ my $turn = $t->session();
 my $c = $t->send_message($turn, 'text:60:16:50');
 hear($t, $c, 2);
 
-my $before = status('requests');
+$before = status('requests');
 $t->control('emit', { raw => join '', map { sprintf
     'data: {"id":"evt_%d","type":"message.part.delta","properties":{'
     . '"sessionID":"%s","messageID":"msg_%012dAAAAAAAAAAAAAA",'
