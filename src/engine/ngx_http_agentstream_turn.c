@@ -176,12 +176,12 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
     }
 
     turn->pool = pool;
-    turn->conf = args->conf;
+    turn->conf = args->target.conf;
 
-    turn->route.len = args->route.len;
-    turn->route.data = ngx_pstrdup(pool, &args->route);
-    turn->session.len = args->session.len;
-    turn->session.data = ngx_pstrdup(pool, &args->session);
+    turn->route.len = args->target.route.len;
+    turn->route.data = ngx_pstrdup(pool, &args->target.route);
+    turn->session.len = args->target.session.len;
+    turn->session.data = ngx_pstrdup(pool, &args->target.session);
     turn->id.len = id->len;
     turn->id.data = ngx_pstrdup(pool, id);
     turn->prompt.len = args->prompt.len;
@@ -308,11 +308,11 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
 
     ngx_http_agentstream_zone_lock(zone);
 
-    rc = turn ? ngx_http_agentstream_zone_create_locked(zone, &args->key,
+    rc = turn ? ngx_http_agentstream_zone_create_locked(zone, &args->target.key,
                                                         &turn->id,
                                                         &args->request_id,
                                                         args->ticket, &node)
-              : ngx_http_agentstream_zone_taken_locked(zone, &args->key,
+              : ngx_http_agentstream_zone_taken_locked(zone, &args->target.key,
                                                        &args->request_id,
                                                        args->ticket, &node);
 
@@ -345,39 +345,10 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
     if (rc == NGX_ERROR) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "agentstream turn: no room in the zone for a turn of %V",
-                      &args->session);
+                      &args->target.session);
     }
 
     return rc;
-}
-
-
-ngx_int_t
-ngx_http_agentstream_turn_key(ngx_pool_t *pool,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
-    ngx_str_t *session, ngx_str_t *key)
-{
-    u_char                    *p;
-    ngx_http_core_srv_conf_t  *cscf;
-
-    /* as it is after a reload: no addresses, no line numbers */
-
-    cscf = conf->server->srv_conf[ngx_http_core_module.ctx_index];
-
-    key->len = cscf->server_name.len + 1 + conf->prefix.len + 1 + route->len
-               + 1 + session->len;
-
-    p = ngx_pnalloc(pool, key->len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    key->data = p;
-
-    ngx_sprintf(p, "%V %V %V %V", &cscf->server_name, &conf->prefix, route,
-                session);
-
-    return NGX_OK;
 }
 
 

@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_target.h"
 #include "ngx_http_agentstream_zone.h"
 
 
@@ -23,10 +23,7 @@
 
 
 typedef struct {
-    ngx_http_agentstream_loc_conf_t     *conf;
-    ngx_str_t                            route;
-    ngx_str_t                            session;
-    ngx_str_t                            key;      /* ... in the zone */
+    ngx_http_agentstream_target_t        target;
     ngx_str_t                            prompt;   /* OpenCode's JSON body, see
                                                       prompt.h */
     ngx_str_t                            files;    /* ... and what it names */
@@ -40,11 +37,6 @@ ngx_int_t ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle);
 /* the worker is to leave: after timeout (0: none) its turns are left to
    others */
 void ngx_http_agentstream_turn_leave(ngx_msec_t timeout);
-
-/* what identifies a session in the zone, for all workers */
-ngx_int_t ngx_http_agentstream_turn_key(ngx_pool_t *pool,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
-    ngx_str_t *session, ngx_str_t *key);
 
 /*
  * Starts a turn; all strings are copied.  NGX_OK: id is its id, which is that
@@ -62,17 +54,14 @@ ngx_int_t ngx_http_agentstream_turn_create(
  * NGX_OK, NGX_DECLINED: it is not to be had, NGX_ERROR.
  */
 ngx_int_t ngx_http_agentstream_turn_adopt(
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
-    ngx_str_t *session, ngx_str_t *id);
+    ngx_http_agentstream_target_t *target, ngx_str_t *id);
 
 /*
  * Asks the owner of the turn that runs in the session, whichever worker it is,
- * to end it.  NGX_OK: it will end as cancelled, NGX_DECLINED: none runs,
- * NGX_ERROR: no memory.
+ * to end it.  NGX_OK: it will end as cancelled, NGX_DECLINED: none runs.
  */
-ngx_int_t ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
-    ngx_str_t *session);
+ngx_int_t ngx_http_agentstream_turn_interrupt(
+    ngx_http_agentstream_target_t *target);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_TURN_H_INCLUDED_ */

@@ -36,8 +36,8 @@ static ngx_int_t ngx_http_agentstream_turn_restore(void *data, uint64_t seq,
 
 
 ngx_int_t
-ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
-    ngx_str_t *route, ngx_str_t *session, ngx_str_t *id)
+ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
+    ngx_str_t *id)
 {
     ngx_int_t                          rc;
     ngx_http_agentstream_turn_t       *turn;
@@ -46,9 +46,7 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
 
     ngx_memzero(&args, sizeof(ngx_http_agentstream_turn_args_t));
 
-    args.conf = conf;
-    args.route = *route;
-    args.session = *session;
+    args.target = *target;
 
     if (ngx_http_agentstream_turn_claim(id, 0) == NULL) {
         return NGX_DECLINED;
@@ -69,7 +67,7 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_loc_conf_t *conf,
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "agentstream turn: taken over from a dead worker, "
-                  "session %V, turn %V", session, id);
+                  "session %V, turn %V", &target->session, id);
 
     ngx_http_agentstream_count(ADOPTED, 1);
 

@@ -29,25 +29,16 @@ static void ngx_http_agentstream_turn_interrupt_done(void *data,
 
 
 ngx_int_t
-ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
-    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
-    ngx_str_t *session)
+ngx_http_agentstream_turn_interrupt(ngx_http_agentstream_target_t *target)
 {
-    ngx_str_t                     key;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = ngx_http_agentstream_worker->zone;
 
-    if (ngx_http_agentstream_turn_key(pool, conf, route, session, &key)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
     ngx_http_agentstream_zone_lock(zone);
 
-    node = ngx_http_agentstream_zone_running_locked(zone, &key);
+    node = ngx_http_agentstream_zone_running_locked(zone, &target->key);
 
     if (node) {
         node->interrupted = 1;
@@ -61,7 +52,7 @@ ngx_http_agentstream_turn_interrupt(ngx_pool_t *pool,
 
     /* its owner follows what happens in the session */
 
-    ngx_http_agentstream_notify_announce(session);
+    ngx_http_agentstream_notify_announce(&target->session);
 
     return NGX_OK;
 }

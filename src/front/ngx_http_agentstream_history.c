@@ -71,9 +71,10 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    call = ngx_http_agentstream_call_create(args->conf, &args->route,
+    call = ngx_http_agentstream_call_create(args->target.conf,
+                                            &args->target.route,
                                             NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
-                                            &args->session, NULL, NULL);
+                                            &args->target.session, NULL, NULL);
     if (call == NULL) {
         return NGX_ERROR;
     }
@@ -307,7 +308,7 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
     if (h->status != NGX_HTTP_OK) {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                       "agentstream history: OpenCode's answer is not whole, "
-                      "session %V", &h->args.session);
+                      "session %V", &h->args.target.session);
 
         ngx_http_agentstream_history_stop(h);
 

@@ -11,8 +11,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_target.h"
 
 
 /*
@@ -29,10 +29,7 @@ typedef void (*ngx_http_agentstream_history_pt)(void *data,
 
 typedef struct {
     ngx_http_agentstream_output_t       *output;   /* the request's */
-    ngx_http_agentstream_loc_conf_t     *conf;
-    ngx_str_t                            route;    /* these two in the
-                                                      request's pool */
-    ngx_str_t                            session;
+    ngx_http_agentstream_target_t        target;   /* in the request's pool */
     ngx_uint_t                           limit;    /* of messages, 0: none */
     ngx_uint_t                           sse;      /* else a JSON array */
     ngx_http_agentstream_history_pt      failed;

@@ -62,7 +62,7 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
     parts = ngx_http_agentstream_json_get(json, 0, "parts");
 
     if (parts == 0
-        || h->args.conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE)
+        || h->args.target.conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE)
     {
         return NGX_DECLINED;
     }
@@ -102,8 +102,9 @@ ngx_http_agentstream_history_told(ngx_http_agentstream_history_t *h,
     ngx_uint_t                             i;
     ngx_http_agentstream_history_child_t  *child;
 
-    if (session->len == h->args.session.len
-        && ngx_memcmp(session->data, h->args.session.data, session->len) == 0)
+    if (session->len == h->args.target.session.len
+        && ngx_memcmp(session->data, h->args.target.session.data, session->len)
+           == 0)
     {
         return 1;
     }
@@ -200,7 +201,8 @@ ngx_http_agentstream_history_next_child(ngx_http_agentstream_history_t *h)
         return NGX_ERROR;
     }
 
-    call = ngx_http_agentstream_call_create(h->args.conf, &h->args.route,
+    call = ngx_http_agentstream_call_create(h->args.target.conf,
+                                            &h->args.target.route,
                                             NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
                                             &child->session, NULL, NULL);
     if (call == NULL) {

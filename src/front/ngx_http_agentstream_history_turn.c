@@ -91,8 +91,9 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
                            == 0;
     }
 
-    if (ngx_http_agentstream_translate_message(h->translate, &h->args.session,
-                                               json, 0)
+    if (ngx_http_agentstream_translate_message(h->translate,
+                                               &h->args.target.session, json,
+                                               0)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -106,7 +107,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_history_find_children(h, &h->args.session);
+    rc = ngx_http_agentstream_history_find_children(h, &h->args.target.session);
 
     return (rc == NGX_OK) ? NGX_AGAIN : (rc == NGX_ERROR) ? rc : NGX_OK;
 }
@@ -127,7 +128,7 @@ ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
     ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
 
     ev.json = json;
-    ev.session = h->args.session;
+    ev.session = h->args.target.session;
 
     v = ngx_http_agentstream_opencode_get(json, info, "summary");
 
@@ -176,7 +177,7 @@ ngx_http_agentstream_history_begin(ngx_http_agentstream_history_t *h,
     ngx_http_agentstream_loc_conf_t        *conf;
     ngx_http_agentstream_translate_conf_t   tcf;
 
-    conf = h->args.conf;
+    conf = h->args.target.conf;
 
     h->pool = ngx_create_pool(4096, h->request->connection->log);
     if (h->pool == NULL) {
@@ -197,7 +198,7 @@ ngx_http_agentstream_history_begin(ngx_http_agentstream_history_t *h,
 
     h->translate = ngx_http_agentstream_translate_create(h->pool, &tcf,
                                           &ngx_http_agentstream_history_sink,
-                                          h, &h->args.session, &h->turn);
+                                          h, &h->args.target.session, &h->turn);
     if (h->translate == NULL) {
         return NGX_ERROR;
     }
@@ -282,7 +283,6 @@ ngx_int_t
 ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
 {
     u_char                       *p;
-    ngx_str_t                     key;
     ngx_pool_t                   *pool;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
@@ -292,11 +292,7 @@ ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
 
     p = ngx_pnalloc(pool, NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE);
 
-    if (p == NULL
-        || ngx_http_agentstream_turn_key(pool, h->args.conf, &h->args.route,
-                                         &h->args.session, &key)
-           != NGX_OK)
-    {
+    if (p == NULL) {
         return NGX_ERROR;
     }
 
@@ -305,7 +301,7 @@ ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
 
     ngx_http_agentstream_zone_lock(zone);
 
-    node = ngx_http_agentstream_zone_running_locked(zone, &key);
+    node = ngx_http_agentstream_zone_running_locked(zone, &h->args.target.key);
 
     if (node) {
         h->running.len = node->sn.str.len;

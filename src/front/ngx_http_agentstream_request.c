@@ -99,6 +99,7 @@ ngx_int_t
 ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 {
     ngx_int_t                        rc;
+    ngx_str_t                        route;
     ngx_http_cleanup_t              *cln;
     ngx_http_agentstream_request_t  *req;
 
@@ -140,7 +141,11 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (ngx_http_agentstream_request_route(r, &req->server) != NGX_OK) {
+    if (ngx_http_agentstream_request_route(r, &route) != NGX_OK
+        || ngx_http_agentstream_target_init(&req->target, r->pool, req->conf,
+                                            &route, &req->path.segments[0])
+           != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -235,9 +240,7 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
         return NGX_DECLINED;
     }
 
-    req->session = segments[0];
-
-    if (!ngx_http_agentstream_opencode_session_id(&req->session)) {
+    if (!ngx_http_agentstream_opencode_session_id(&segments[0])) {
         return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
                                                   "Not a session id", NULL);
     }
@@ -509,25 +512,6 @@ ngx_http_agentstream_request_route(ngx_http_request_t *r, ngx_str_t *route)
     }
 
     return ngx_http_complex_value(r, conf->route, route);
-}
-
-
-ngx_int_t
-ngx_http_agentstream_request_key(ngx_http_agentstream_request_t *req,
-    ngx_str_t *key)
-{
-    if (req->key.data == NULL
-        && ngx_http_agentstream_turn_key(req->request->pool, req->conf,
-                                         &req->server, &req->session,
-                                         &req->key)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    *key = req->key;
-
-    return NGX_OK;
 }
 
 

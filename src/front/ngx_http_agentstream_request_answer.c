@@ -39,11 +39,7 @@ ngx_http_agentstream_request_interrupt(ngx_http_agentstream_request_t *req)
 
     static ngx_str_t  yes = ngx_string("{\"interrupted\":true}");
 
-    rc = ngx_http_agentstream_turn_interrupt(req->request->pool, req->conf,
-                                             &req->server, &req->session);
-    if (rc == NGX_ERROR) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+    rc = ngx_http_agentstream_turn_interrupt(&req->target);
 
     if (rc == NGX_DECLINED) {
         return ngx_http_agentstream_request_unkept(req,
@@ -154,19 +150,14 @@ ngx_http_agentstream_request_waits(ngx_http_agentstream_request_t *req,
     ngx_uint_t permission, ngx_str_t *directory)
 {
     ngx_int_t                     rc;
-    ngx_str_t                     key;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = ngx_http_agentstream_worker->zone;
 
-    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
     ngx_http_agentstream_zone_lock(zone);
 
-    node = ngx_http_agentstream_zone_running_locked(zone, &key);
+    node = ngx_http_agentstream_zone_running_locked(zone, &req->target.key);
 
     rc = node ? NGX_DECLINED : NGX_ABORT;
 

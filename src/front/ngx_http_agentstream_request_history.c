@@ -52,9 +52,7 @@ ngx_http_agentstream_request_messages(ngx_http_agentstream_request_t *req)
     }
 
     args.output = &req->output;
-    args.conf = req->conf;
-    args.route = req->server;
-    args.session = req->session;
+    args.target = req->target;
     args.limit = limit;
     args.sse = req->sse;
     args.failed = ngx_http_agentstream_request_messages_failed;

@@ -15,6 +15,7 @@
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_target.h"
 #include "ngx_http_agentstream_zone.h"
 
 
@@ -76,11 +77,8 @@ struct ngx_http_agentstream_request_s {
     ngx_http_agentstream_loc_conf_t       *conf;
     ngx_http_agentstream_request_route_t  *route;
     ngx_http_agentstream_request_path_t    path;
-    ngx_str_t                              session;
-    ngx_str_t                              key;    /* ... in the zone, when it
-                                                      was asked for */
+    ngx_http_agentstream_target_t          target; /* when it was checked */
     ngx_str_t                              id;     /* third segment */
-    ngx_str_t                              server; /* "agentstream_route" */
     ngx_str_t                              body;   /* heap, freed by cleanup */
     size_t                                 size;
     ngx_uint_t                             sse;    /* errors are told so here,
@@ -170,10 +168,6 @@ ngx_int_t ngx_http_agentstream_request_nothing(
 /* the body is not needed any more */
 void ngx_http_agentstream_request_free_body(
     ngx_http_agentstream_request_t *req);
-
-/* of its session in the zone; in the request's pool */
-ngx_int_t ngx_http_agentstream_request_key(
-    ngx_http_agentstream_request_t *req, ngx_str_t *key);
 
 /* a relay to be opened; id, directory and content may be NULL; NULL: no
    memory */

@@ -46,8 +46,9 @@ ngx_http_agentstream_request_relay_create(ngx_http_agentstream_request_t *req,
         goto failed;
     }
 
-    call = ngx_http_agentstream_call_create(req->conf, &req->server, request,
-                                            &req->session, id, directory);
+    call = ngx_http_agentstream_call_create(req->conf, &req->target.route,
+                                            request, &req->target.session, id,
+                                            directory);
     if (call == NULL) {
         goto failed;
     }
@@ -204,7 +205,7 @@ ngx_http_agentstream_request_relay_answer(ngx_http_agentstream_request_t *req,
 
     case NGX_HTTP_AGENTSTREAM_GET_SESSION:
         rc = ngx_http_agentstream_opencode_is_session(&call->body,
-                                                      &req->session);
+                                                      &req->target.session);
         break;
 
     case NGX_HTTP_AGENTSTREAM_CREATE_SESSION:

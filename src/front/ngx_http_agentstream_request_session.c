@@ -125,7 +125,6 @@ ngx_http_agentstream_request_look_up(ngx_http_agentstream_request_t *req)
 ngx_int_t
 ngx_http_agentstream_request_delete(ngx_http_agentstream_request_t *req)
 {
-    ngx_int_t                      rc;
     ngx_http_agentstream_relay_t  *relay;
 
     relay = ngx_http_agentstream_request_relay_create(req,
@@ -135,15 +134,10 @@ ngx_http_agentstream_request_delete(ngx_http_agentstream_request_t *req)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rc = ngx_http_agentstream_turn_key(relay->pool, req->conf, &req->server,
-                                       &req->session, &relay->key);
+    relay->key.len = req->target.key.len;
+    relay->key.data = ngx_pstrdup(relay->pool, &req->target.key);
 
-    if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_turn_interrupt(relay->pool, req->conf,
-                                                 &req->server, &req->session);
-    }
-
-    if (rc == NGX_ERROR) {
+    if (relay->key.data == NULL) {
         ngx_http_agentstream_call_destroy(relay->call);
         ngx_destroy_pool(relay->pool);
         req->relay = NULL;
@@ -151,7 +145,7 @@ ngx_http_agentstream_request_delete(ngx_http_agentstream_request_t *req)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    if (rc == NGX_DECLINED) {
+    if (ngx_http_agentstream_turn_interrupt(&req->target) == NGX_DECLINED) {
         ngx_http_agentstream_request_relay_open(relay);
         return NGX_DONE;
     }

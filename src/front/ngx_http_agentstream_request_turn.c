@@ -47,8 +47,8 @@ static void ngx_http_agentstream_request_sender_cleanup(void *data);
 static void ngx_http_agentstream_request_counted(
     ngx_http_agentstream_sender_t *sender, ngx_int_t n);
 static ngx_int_t ngx_http_agentstream_request_read(
-    ngx_http_agentstream_request_t *req, ngx_str_t *key, ngx_str_t *turn,
-    uint64_t number, uint64_t seq);
+    ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t number,
+    uint64_t seq);
 static ngx_int_t ngx_http_agentstream_request_lost(ngx_http_request_t *r,
     ngx_str_t *turn, uint64_t number, void *data);
 static ngx_int_t ngx_http_agentstream_request_rebuild(
@@ -85,16 +85,10 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     sender->place.handler = ngx_http_agentstream_request_queue_handler;
     sender->place.data = sender;
 
-    sender->args.conf = req->conf;
-    sender->args.route = req->server;
-    sender->args.session = req->session;
+    sender->args.target = req->target;
 
     if (ngx_http_agentstream_request_prompt(req, &prompt, &rc) != NGX_OK) {
         return rc;
-    }
-
-    if (ngx_http_agentstream_request_key(req, &sender->args.key) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     sender->args.prompt = prompt.body;
@@ -149,8 +143,7 @@ ngx_http_agentstream_request_start(ngx_http_agentstream_sender_t *sender)
         ngx_http_agentstream_request_counted(sender, 1);
     }
 
-    return ngx_http_agentstream_request_read(req, &sender->args.key, &id, 0,
-                                             1);
+    return ngx_http_agentstream_request_read(req, &id, 0, 1);
 }
 
 
@@ -170,8 +163,7 @@ ngx_http_agentstream_request_busy(ngx_http_agentstream_sender_t *sender,
     /* a turn whose worker died goes on here, and so comes to its end */
 
     if (turn->len) {
-        (void) ngx_http_agentstream_turn_adopt(req->conf, &req->server,
-                                               &req->session, turn);
+        (void) ngx_http_agentstream_turn_adopt(&req->target, turn);
     }
 
     switch (req->conf->busy) {
@@ -181,8 +173,7 @@ ngx_http_agentstream_request_busy(ngx_http_agentstream_sender_t *sender,
 
     case NGX_HTTP_AGENTSTREAM_BUSY_ATTACH:
         if (turn->len) {
-            return ngx_http_agentstream_request_read(req, &sender->args.key,
-                                                     turn, 0, 1);
+            return ngx_http_agentstream_request_read(req, turn, 0, 1);
         }
 
         break;
@@ -218,7 +209,7 @@ ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    rc = ngx_http_agentstream_zone_queue_locked(zone, &sender->args.key,
+    rc = ngx_http_agentstream_zone_queue_locked(zone, &sender->args.target.key,
                                                 &sender->args.ticket);
     ngx_http_agentstream_zone_unlock(zone);
 
@@ -234,8 +225,8 @@ ngx_http_agentstream_request_enqueue(ngx_http_agentstream_sender_t *sender)
     }
 
     if (ngx_http_agentstream_request_line_join(&sender->place,
-                                               &sender->args.key,
-                                               &sender->req->session,
+                                               &sender->args.target.key,
+                                               &sender->req->target.session,
                                                &sender->args.request_id)
         != NGX_OK)
     {
@@ -336,13 +327,14 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 {
     u_char                        id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
     uint64_t                      seq, last, number;
-    ngx_str_t                     key, turn, wanted, value;
+    ngx_str_t                    *key, turn, wanted, value;
     ngx_uint_t                    found, over;
     ngx_http_request_t           *r;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
     r = req->request;
+    key = &req->target.key;
     zone = ngx_http_agentstream_worker->zone;
 
     if (ngx_http_agentstream_request_cursor(req, &wanted, &seq) != NGX_OK) {
@@ -355,10 +347,6 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     req->follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
                    && value.len == 1 && value.data[0] == '1');
 
-    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
     turn.data = id;
     turn.len = 0;
     number = 0;
@@ -369,8 +357,8 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     node = wanted.len ? ngx_http_agentstream_zone_find_locked(zone, &wanted)
                       : NULL;
 
-    if (node && (node->session->sn.str.len != key.len
-                 || ngx_memcmp(node->session->key, key.data, key.len) != 0))
+    if (node && (node->session->sn.str.len != key->len
+                 || ngx_memcmp(node->session->key, key->data, key->len) != 0))
     {
         node = NULL;
     }
@@ -384,11 +372,11 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
         over = 1;
         seq = 0;
         number = node->number;
-        node = ngx_http_agentstream_zone_turn_locked(zone, &key, number);
+        node = ngx_http_agentstream_zone_turn_locked(zone, key, number);
 
     } else if (node == NULL) {
         seq = 0;
-        node = ngx_http_agentstream_zone_turn_locked(zone, &key,
+        node = ngx_http_agentstream_zone_turn_locked(zone, key,
                                                   NGX_HTTP_AGENTSTREAM_NEWEST);
     }
 
@@ -407,8 +395,7 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     ngx_http_agentstream_zone_unlock(zone);
 
     if (found) {
-        return ngx_http_agentstream_request_read(req, &key, &turn, number,
-                                                 seq + 1);
+        return ngx_http_agentstream_request_read(req, &turn, number, seq + 1);
     }
 
     if (wanted.len && last == NGX_HTTP_AGENTSTREAM_REBUILD_LAST) {
@@ -420,7 +407,7 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     }
 
     if (over) {
-        return ngx_http_agentstream_request_read(req, &key, &turn, number, 1);
+        return ngx_http_agentstream_request_read(req, &turn, number, 1);
     }
 
     /* nothing of the session is kept here: OpenCode may still know */
@@ -431,7 +418,7 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 
 static ngx_int_t
 ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
-    ngx_str_t *key, ngx_str_t *turn, uint64_t number, uint64_t seq)
+    ngx_str_t *turn, uint64_t number, uint64_t seq)
 {
     ngx_http_agentstream_reader_args_t  args;
 
@@ -441,8 +428,8 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
     args.conf = req->conf;
     args.turn = *turn;
     args.seq = seq;
-    args.session = req->session;
-    args.key = *key;
+    args.session = req->target.session;
+    args.key = req->target.key;
     args.number = number;
     args.retry = req->retry;
     args.follow = req->follow;
@@ -499,8 +486,8 @@ ngx_http_agentstream_request_rebuild(ngx_http_agentstream_request_t *req,
 
     args.output = &req->output;
     args.conf = req->conf;
-    args.route = req->server;
-    args.session = req->session;
+    args.route = req->target.route;
+    args.session = req->target.session;
     args.turn = *turn;
     args.reason = reason;
 
@@ -521,19 +508,15 @@ ngx_http_agentstream_request_kept(void *data)
 {
     ngx_http_agentstream_request_t *req = data;
 
-    ngx_str_t                     key;
     ngx_uint_t                    kept;
     ngx_http_agentstream_zone_t  *zone;
-
-    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
-        return 0;
-    }
 
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
 
-    kept = (ngx_http_agentstream_zone_turn_locked(zone, &key, req->number)
+    kept = (ngx_http_agentstream_zone_turn_locked(zone, &req->target.key,
+                                                  req->number)
             != NULL);
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -549,15 +532,11 @@ ngx_http_agentstream_request_follow(ngx_http_request_t *r, void *data)
 {
     ngx_http_agentstream_request_t *req = data;
 
-    ngx_str_t  key, turn;
-
-    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+    ngx_str_t  turn;
 
     ngx_str_null(&turn);
 
-    return ngx_http_agentstream_request_read(req, &key, &turn, req->number, 1);
+    return ngx_http_agentstream_request_read(req, &turn, req->number, 1);
 }
 
 
@@ -566,8 +545,7 @@ ngx_http_agentstream_request_orphan(ngx_str_t *turn, void *data)
 {
     ngx_http_agentstream_request_t *req = data;
 
-    (void) ngx_http_agentstream_turn_adopt(req->conf, &req->server,
-                                           &req->session, turn);
+    (void) ngx_http_agentstream_turn_adopt(&req->target, turn);
 }
 
 
@@ -686,22 +664,18 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
 {
     size_t                        size;
     u_char                       *p;
-    ngx_str_t                     key, body;
+    ngx_str_t                     body;
     ngx_http_agentstream_ask_t   *ask;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = ngx_http_agentstream_worker->zone;
 
-    if (ngx_http_agentstream_request_key(req, &key) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
     size = 256;
 
     ngx_http_agentstream_zone_lock(zone);
 
-    node = ngx_http_agentstream_zone_turn_locked(zone, &key,
+    node = ngx_http_agentstream_zone_turn_locked(zone, &req->target.key,
                                                  NGX_HTTP_AGENTSTREAM_NEWEST);
 
     for (ask = node ? node->asks : NULL; ask; ask = ask->next) {

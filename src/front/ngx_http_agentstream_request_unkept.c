@@ -78,7 +78,7 @@ ngx_http_agentstream_request_unkept(ngx_http_agentstream_request_t *req,
 
     un->req = req;
     un->request = request;
-    un->session = req->session;
+    un->session = req->target.session;
     un->missing = missing;
 
     if (content) {
@@ -100,7 +100,7 @@ ngx_http_agentstream_request_unkept_look_up(ngx_http_agentstream_unkept_t *un,
 
     req = un->req;
 
-    req->call = ngx_http_agentstream_call_session(req->conf, &req->server,
+    req->call = ngx_http_agentstream_call_session(req->conf, &req->target.route,
                                                   &un->session, handler, un);
 
     return req->call ? NGX_DONE : NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -116,8 +116,9 @@ ngx_http_agentstream_request_unkept_ask(ngx_http_agentstream_unkept_t *un,
 
     req = un->req;
 
-    call = ngx_http_agentstream_call_create(req->conf, &req->server, request,
-                                            NULL, NULL, &un->directory);
+    call = ngx_http_agentstream_call_create(req->conf, &req->target.route,
+                                            request, NULL, NULL,
+                                            &un->directory);
     if (call == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -166,7 +167,8 @@ ngx_http_agentstream_request_unkept_session_done(void *data,
     }
 
     rc = ngx_http_agentstream_opencode_directory(req->request->pool,
-                                                 &call->body, &req->session,
+                                                 &call->body,
+                                                 &req->target.session,
                                                  &un->directory);
     if (rc != NGX_OK) {
         rc = ngx_http_agentstream_request_nonsense(un->req, rc);
@@ -253,8 +255,9 @@ ngx_http_agentstream_request_unkept_owned(ngx_http_agentstream_unkept_t *un)
 
     req = un->req;
 
-    if (un->session.len != req->session.len
-        || ngx_memcmp(un->session.data, req->session.data, req->session.len)
+    if (un->session.len != req->target.session.len
+        || ngx_memcmp(un->session.data, req->target.session.data,
+                      req->target.session.len)
            != 0)
     {
         if (un->session.len == 0
@@ -329,7 +332,7 @@ ngx_http_agentstream_request_unkept_abort(ngx_http_agentstream_unkept_t *un,
 
     req = un->req;
 
-    rc = ngx_http_agentstream_opencode_busy(&call->body, &req->session);
+    rc = ngx_http_agentstream_opencode_busy(&call->body, &req->target.session);
 
     if (rc == NGX_ERROR) {
         return ngx_http_agentstream_request_nonsense(un->req, NGX_DECLINED);
@@ -364,8 +367,7 @@ ngx_http_agentstream_request_unkept_abort(ngx_http_agentstream_unkept_t *un,
 
     /* one that began meanwhile is for its owner to abort */
 
-    rc = ngx_http_agentstream_turn_interrupt(req->request->pool, req->conf,
-                                             &req->server, &req->session);
+    rc = ngx_http_agentstream_turn_interrupt(&req->target);
 
     return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK,
                                      (rc == NGX_OK)
@@ -383,25 +385,23 @@ static ngx_int_t
 ngx_http_agentstream_request_unkept_hold(ngx_http_agentstream_relay_t *relay)
 {
     ngx_int_t                        rc;
-    ngx_str_t                        key;
     ngx_http_agentstream_zone_t     *zone;
     ngx_http_agentstream_request_t  *req;
 
     req = relay->request;
 
-    relay->session.len = req->session.len;
-    relay->session.data = ngx_pstrdup(relay->pool, &req->session);
+    relay->session.len = req->target.session.len;
+    relay->session.data = ngx_pstrdup(relay->pool, &req->target.session);
 
-    if (relay->session.data == NULL
-        || ngx_http_agentstream_request_key(req, &key) != NGX_OK)
-    {
+    if (relay->session.data == NULL) {
         return NGX_ERROR;
     }
 
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    rc = ngx_http_agentstream_zone_hold_locked(zone, &key, &relay->ticket);
+    rc = ngx_http_agentstream_zone_hold_locked(zone, &req->target.key,
+                                               &relay->ticket);
     ngx_http_agentstream_zone_unlock(zone);
 
     /* a full zone has no room for a turn that could begin, either */
