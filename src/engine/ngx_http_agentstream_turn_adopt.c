@@ -241,9 +241,9 @@ ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
     }
 
     turn->phase = ngx_http_agentstream_turn_running;
-    turn->lost = 1;
 
-    ngx_http_agentstream_translate_gap(turn->translate);
+    ngx_http_agentstream_turn_set_stream(turn,
+                                         ngx_http_agentstream_turn_stream_gap);
     ngx_http_agentstream_turn_reconcile(turn);
 }
 

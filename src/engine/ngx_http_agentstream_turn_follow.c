@@ -37,6 +37,12 @@
 #define NGX_HTTP_AGENTSTREAM_TURN_IDLE    2
 
 
+static void ngx_http_agentstream_turn_missed(
+    ngx_http_agentstream_turn_t *turn);
+static ngx_int_t ngx_http_agentstream_turn_caught_up(
+    ngx_http_agentstream_turn_t *turn, ngx_uint_t stale);
+static void ngx_http_agentstream_turn_still_busy(
+    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_event_t *ev);
 static ngx_int_t ngx_http_agentstream_turn_replay(
@@ -65,7 +71,9 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
 
     turn->heard_at = ngx_current_msec;
 
-    if (turn->lost && turn->phase == ngx_http_agentstream_turn_running) {
+    if (turn->stream != ngx_http_agentstream_turn_stream_whole
+        && turn->phase == ngx_http_agentstream_turn_running)
+    {
         /* what was missed comes before what comes now */
         ngx_http_agentstream_turn_hold(turn, ev);
         return;
@@ -100,7 +108,7 @@ ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
     ngx_str_t                    *raw;
     ngx_http_agentstream_held_t  *held;
 
-    if (turn->missed) {
+    if (turn->stream == ngx_http_agentstream_turn_stream_stale) {
         return;
     }
 
@@ -114,9 +122,8 @@ ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
     }
 
     if (held == NULL) {
-        /* asked for again, like all that is lost */
         ngx_http_agentstream_turn_forget_held(turn);
-        turn->missed = 1;
+        ngx_http_agentstream_turn_missed(turn);
         return;
     }
 
@@ -128,10 +135,12 @@ ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
 }
 
 
+/* NGX_AGAIN: for some of them, what is stored must be read once more */
+
 static ngx_int_t
 ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_int_t                      rc;
+    ngx_int_t                      rc, again;
     ngx_str_t                      data;
     ngx_queue_t                   *q;
     ngx_http_agentstream_held_t   *held;
@@ -139,6 +148,7 @@ ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_event_t   ev;
 
     rc = NGX_OK;
+    again = NGX_OK;
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
     ngx_http_agentstream_turn_clock(turn);
@@ -159,8 +169,7 @@ ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
         }
 
         if (rc == NGX_AGAIN) {
-            /* OpenCode is asked again */
-            turn->missed = 1;
+            again = NGX_AGAIN;
             rc = NGX_OK;
         }
 
@@ -170,7 +179,7 @@ ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_json_destroy(&json);
     ngx_http_agentstream_turn_forget_held(turn);
 
-    return rc;
+    return (rc == NGX_OK) ? again : rc;
 }
 
 
@@ -201,20 +210,28 @@ ngx_http_agentstream_turn_skipped(void *data)
         return;
     }
 
-    ngx_http_agentstream_translate_gap(turn->translate);
+    ngx_http_agentstream_turn_missed(turn);
 
-    turn->lost = 1;
-
-    if (turn->reconcile.call) {
-        /* it may have been read too early, and is read again */
+    if (turn->stream == ngx_http_agentstream_turn_stream_stale) {
+        /* what is held has a hole, too */
         ngx_http_agentstream_turn_forget_held(turn);
-        turn->missed = 1;
         return;
     }
 
-    turn->missed = 0;
     turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_GRACE;
     ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+/* what OpenCode is being asked for may have been read before the event that was
+   missed happened; what it will be asked for is later */
+
+static void
+ngx_http_agentstream_turn_missed(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_turn_set_stream(turn, turn->reconcile.call
+                                   ? ngx_http_agentstream_turn_stream_stale
+                                   : ngx_http_agentstream_turn_stream_gap);
 }
 
 
@@ -223,7 +240,8 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    turn->broken = 1;
+    ngx_http_agentstream_turn_set_stream(turn,
+                                        ngx_http_agentstream_turn_stream_away);
 
     if (turn->phase == ngx_http_agentstream_turn_subscribing
         && !turn->adopted)
@@ -235,9 +253,6 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
     if (turn->phase == ngx_http_agentstream_turn_prompting
         || turn->phase == ngx_http_agentstream_turn_running)
     {
-        ngx_http_agentstream_translate_gap(turn->translate);
-
-        turn->lost = 1;
         turn->poll = NGX_HTTP_AGENTSTREAM_TURN_POLL;
         turn->poll_at = ngx_current_msec + turn->poll;
         ngx_http_agentstream_turn_schedule(turn);
@@ -334,8 +349,9 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         turn->settle_at = 0;
     }
 
-    if (state->user_seen && !turn->lost && turn->tries == 0
-        && !turn->reconcile.unknown)
+    if (state->user_seen
+        && turn->stream == ngx_http_agentstream_turn_stream_whole
+        && turn->tries == 0 && !turn->reconcile.unknown)
     {
         turn->poll_at = 0;
     }
@@ -353,7 +369,8 @@ ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn)
 
     ngx_http_agentstream_count(RECONCILED, 1);
 
-    if (ngx_http_agentstream_reconcile_start(&turn->reconcile, turn->lost)
+    if (ngx_http_agentstream_reconcile_start(&turn->reconcile,
+                       turn->stream != ngx_http_agentstream_turn_stream_whole)
         != NGX_OK)
     {
         ngx_http_agentstream_turn_again(turn, NGX_HTTP_INTERNAL_SERVER_ERROR);
@@ -367,7 +384,16 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
 {
     ngx_http_agentstream_turn_t *turn = data;
 
+    ngx_uint_t                               stale;
     ngx_http_agentstream_translate_state_t  *state;
+
+    stale = (turn->stream == ngx_http_agentstream_turn_stream_stale);
+
+    if (stale) {
+        /* whatever was answered: what is asked from now on is not too old */
+        ngx_http_agentstream_turn_set_stream(turn,
+                                         ngx_http_agentstream_turn_stream_gap);
+    }
 
     if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
         ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
@@ -385,42 +411,15 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
-    if (ngx_http_agentstream_turn_replay(turn) != NGX_OK) {
+    if (ngx_http_agentstream_turn_caught_up(turn, stale) != NGX_OK) {
         ngx_http_agentstream_turn_judge(turn, NGX_ERROR);
         return;
-    }
-
-    turn->lost = turn->broken;
-
-    if (turn->missed) {
-        ngx_http_agentstream_turn_skipped(turn);
     }
 
     state = ngx_http_agentstream_translate_state(turn->translate);
 
     if (busy && !state->passed) {
-        turn->tries = 0;
-        turn->settling = 0;
-        turn->settle_at = 0;
-
-        if (turn->broken || state->user_seen) {
-            turn->heard_at = ngx_current_msec;
-        }
-
-        if (turn->broken || turn->reconcile.unknown || !state->user_seen) {
-            turn->poll = ngx_max(turn->poll, NGX_HTTP_AGENTSTREAM_TURN_POLL);
-            turn->poll_at = ngx_current_msec + turn->poll;
-            turn->poll = ngx_min(turn->poll * 2,
-                                 NGX_HTTP_AGENTSTREAM_TURN_POLLS);
-        }
-
-        ngx_http_agentstream_turn_interrupt_check(turn, 1);
-
-        if (turn->phase == ngx_http_agentstream_turn_running) {
-            /* it may have become idle meanwhile */
-            ngx_http_agentstream_turn_judge(turn, NGX_OK);
-        }
-
+        ngx_http_agentstream_turn_still_busy(turn);
         return;
     }
 
@@ -448,6 +447,70 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
     /* idle, and nothing of ours is there: it may not have begun yet */
 
     ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
+}
+
+
+/* what is stored was read: now the events that came meanwhile */
+
+static ngx_int_t
+ngx_http_agentstream_turn_caught_up(ngx_http_agentstream_turn_t *turn,
+    ngx_uint_t stale)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_turn_replay(turn);
+
+    if (rc != NGX_OK && rc != NGX_AGAIN) {
+        return NGX_ERROR;
+    }
+
+    if (turn->stream == ngx_http_agentstream_turn_stream_away) {
+        /* and more are missed by now */
+        ngx_http_agentstream_turn_set_stream(turn,
+                                        ngx_http_agentstream_turn_stream_away);
+        return NGX_OK;
+    }
+
+    if (stale || rc == NGX_AGAIN) {
+        ngx_http_agentstream_turn_skipped(turn);
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_turn_set_stream(turn,
+                                       ngx_http_agentstream_turn_stream_whole);
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_turn_still_busy(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_uint_t                               away;
+    ngx_http_agentstream_translate_state_t  *state;
+
+    away = (turn->stream == ngx_http_agentstream_turn_stream_away);
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    turn->tries = 0;
+    turn->settling = 0;
+    turn->settle_at = 0;
+
+    if (away || state->user_seen) {
+        turn->heard_at = ngx_current_msec;
+    }
+
+    if (away || turn->reconcile.unknown || !state->user_seen) {
+        turn->poll = ngx_max(turn->poll, NGX_HTTP_AGENTSTREAM_TURN_POLL);
+        turn->poll_at = ngx_current_msec + turn->poll;
+        turn->poll = ngx_min(turn->poll * 2, NGX_HTTP_AGENTSTREAM_TURN_POLLS);
+    }
+
+    ngx_http_agentstream_turn_interrupt_check(turn, 1);
+
+    if (turn->phase == ngx_http_agentstream_turn_running) {
+        /* it may have become idle meanwhile */
+        ngx_http_agentstream_turn_judge(turn, NGX_OK);
+    }
 }
 
 

@@ -44,10 +44,31 @@ typedef enum {
 } ngx_http_agentstream_turn_phase_e;
 
 
+/* what is known of the events of the turn */
+
+typedef enum {
+    /* none was missed */
+    ngx_http_agentstream_turn_stream_whole = 0,
+
+    /* some were missed: OpenCode is asked for what is stored.  Events that
+       come meanwhile are held, so that what was missed comes before them */
+    ngx_http_agentstream_turn_stream_gap,
+
+    /* more were missed while OpenCode was asked: its answer may be older than
+       they are, so it is asked again afterwards.  Until then events are dropped
+       */
+    ngx_http_agentstream_turn_stream_stale,
+
+    /* there is no event stream: OpenCode is asked from time to time */
+    ngx_http_agentstream_turn_stream_away
+} ngx_http_agentstream_turn_stream_e;
+
+
 typedef struct {
     /* what every event needs comes first, in few cache lines */
     ngx_http_agentstream_sub_t           sub;
     ngx_http_agentstream_turn_phase_e    phase;
+    ngx_http_agentstream_turn_stream_e   stream;
 
     unsigned                             started:1;    /* "turn_started" is
                                                           out, or must not */
@@ -56,11 +77,6 @@ typedef struct {
     unsigned                             failed:1;     /* something could not
                                                           be told: nothing but
                                                           its end follows */
-    unsigned                             broken:1;     /* no event stream */
-    unsigned                             lost:1;       /* events were missed
-                                                          and not yet made up
-                                                          for */
-    unsigned                             missed:1;     /* more of them */
     unsigned                             adopted:1;    /* from a dead worker */
     unsigned                             unsure:1;     /* whether OpenCode is
                                                           at work on another
@@ -169,6 +185,10 @@ typedef struct ngx_http_agentstream_turns_s {
     uint64_t                             msec;
 } ngx_http_agentstream_turns_t;
 
+
+/* the only place where turn->stream is changed */
+void ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_stream_e stream);
 
 void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ready(void *data);

@@ -91,7 +91,7 @@ ngx_http_agentstream_turn_probe_done(void *data,
         return;
     }
 
-    if (turn->broken) {
+    if (turn->stream == ngx_http_agentstream_turn_stream_away) {
         /* no event of the turn may be missed: when the stream is back */
         turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_PROBE;
         ngx_http_agentstream_turn_schedule(turn);

@@ -198,7 +198,10 @@ ngx_http_agentstream_turn_ready(void *data)
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    turn->broken = 0;
+    ngx_http_agentstream_turn_set_stream(turn,
+                           turn->phase < ngx_http_agentstream_turn_prompting
+                           ? ngx_http_agentstream_turn_stream_whole
+                           : ngx_http_agentstream_turn_stream_gap);
 
     if (turn->phase == ngx_http_agentstream_turn_subscribing) {
 

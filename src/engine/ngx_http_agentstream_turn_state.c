@@ -1,0 +1,86 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The states of a turn, and which may follow which.  Each state is changed by
+ * one function here.  The same picture is in docs/architecture.md, "The states
+ * of a turn".
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_turn_int.h"
+
+
+#define stream(state)  (1 << ngx_http_agentstream_turn_stream_ ## state)
+
+
+typedef struct {
+    const char                          *name;
+    ngx_uint_t                           next;     /* a bit for each state that
+                                                      may follow */
+} ngx_http_agentstream_turn_state_t;
+
+
+static void ngx_http_agentstream_turn_check_state(
+    ngx_http_agentstream_turn_t *turn, const char *what,
+    ngx_http_agentstream_turn_state_t *states, ngx_uint_t from, ngx_uint_t to);
+
+
+static ngx_http_agentstream_turn_state_t
+    ngx_http_agentstream_turn_streams[] =
+{
+    { "whole", stream(gap)|stream(away) },
+    { "gap", stream(whole)|stream(stale)|stream(away) },
+    { "stale", stream(gap)|stream(away) },
+    { "away", stream(whole)|stream(gap) }
+};
+
+
+void
+ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_stream_e stream)
+{
+    ngx_http_agentstream_turn_check_state(turn, "stream",
+                                          ngx_http_agentstream_turn_streams,
+                                          turn->stream, stream);
+
+    turn->stream = stream;
+
+    if (stream != ngx_http_agentstream_turn_stream_whole
+        && turn->phase >= ngx_http_agentstream_turn_prompting)
+    {
+        /* a delta may not follow on what was sent before it: what is missing
+           comes from the next whole text of its part */
+
+        ngx_http_agentstream_translate_gap(turn->translate);
+    }
+}
+
+
+/* a step that the tables do not have is our bug; the turn goes on */
+
+static void
+ngx_http_agentstream_turn_check_state(ngx_http_agentstream_turn_t *turn,
+    const char *what, ngx_http_agentstream_turn_state_t *states,
+    ngx_uint_t from, ngx_uint_t to)
+{
+    ngx_log_debug5(NGX_LOG_DEBUG_HTTP, ngx_cycle->log, 0,
+                   "agentstream turn: %s %s -> %s, session %V, turn %V", what,
+                   states[from].name, states[to].name, &turn->session,
+                   &turn->id);
+
+    if (from == to || (states[from].next & (1 << to))) {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
+                  "agentstream turn: %s \"%s\" cannot follow \"%s\", "
+                  "session %V, turn %V", what, states[to].name,
+                  states[from].name, &turn->session, &turn->id);
+}
