@@ -18,6 +18,7 @@
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_hub.h"
+#include "ngx_http_agentstream_line.h"
 #include "ngx_http_agentstream_module_value.h"
 #include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_output.h"
@@ -664,7 +665,7 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
         || ngx_http_agentstream_clock_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_hub_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK
-        || ngx_http_agentstream_request_init_worker(cycle) != NGX_OK)
+        || ngx_http_agentstream_line_init_worker(cycle) != NGX_OK)
     {
         return NGX_ERROR;
     }

@@ -20,8 +20,6 @@
  */
 
 
-ngx_int_t ngx_http_agentstream_request_init_worker(ngx_cycle_t *cycle);
-
 /* the content handler of locations with "agentstream" */
 ngx_int_t ngx_http_agentstream_request_handler(ngx_http_request_t *r);
 

@@ -22,8 +22,8 @@
 /*
  * Private to the request: routing, checks and errors (request), the
  * path (request_path), the page that has sent it (request_origin), bodies
- * (request_body), turns and their streams (request_turn), who waits for a
- * session (request_queue), sessions and their history (request_session), what
+ * (request_body), prompts (request_send_message), turns and their streams
+ * (request_turn), sessions and their history (request_session), what
  * ends or unblocks a turn (request_answer), also one that is not kept
  * (request_unkept), and calls whose outcome is the response (request_relay).
  */
@@ -128,30 +128,6 @@ ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
 ngx_uint_t ngx_http_agentstream_request_foreign(ngx_http_request_t *r);
 
 
-/* who stands in line for a session in this worker; part of the sender, who
-   leaves before it goes */
-
-typedef struct ngx_http_agentstream_line_s  ngx_http_agentstream_line_t;
-
-typedef struct {
-    ngx_queue_t                            queue;
-    ngx_str_node_t                         named;  /* client_request_id, if
-                                                      any */
-    uint64_t                               called;     /* for that turn */
-    ngx_http_agentstream_line_t           *line;   /* NULL: none */
-    void                                 (*handler)(void *data);
-    void                                  *data;
-} ngx_http_agentstream_place_t;
-
-
-/* handler is called when it may be the sender's turn; request_id stays as long
-   as the place */
-ngx_int_t ngx_http_agentstream_request_line_join(
-    ngx_http_agentstream_place_t *place, ngx_str_t *key, ngx_str_t *session,
-    ngx_str_t *request_id);
-void ngx_http_agentstream_request_line_leave(
-    ngx_http_agentstream_place_t *place);
-
 /* responses; what they return is to be returned by the route's handler */
 ngx_int_t ngx_http_agentstream_request_error(
     ngx_http_agentstream_request_t *req, ngx_uint_t status,
@@ -203,6 +179,12 @@ ngx_str_t ngx_http_agentstream_request_body(
 ngx_int_t ngx_http_agentstream_request_prompt(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
     ngx_int_t *rc);
+
+/* the client becomes a reader of the turn, or, where that is empty, of the next
+   one behind number; from packet seq on */
+ngx_int_t ngx_http_agentstream_request_read(
+    ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t number,
+    uint64_t seq);
 
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(

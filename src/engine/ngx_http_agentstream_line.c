@@ -16,9 +16,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_line.h"
 #include "ngx_http_agentstream_notify.h"
-#include "ngx_http_agentstream_request.h"
-#include "ngx_http_agentstream_request_int.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 /* on the heap, as long as somebody stands in it or it is being called */
@@ -45,19 +45,19 @@ typedef struct ngx_http_agentstream_lines_s {
 } ngx_http_agentstream_lines_t;
 
 
-static ngx_http_agentstream_line_t *ngx_http_agentstream_request_line_create(
+static ngx_http_agentstream_line_t *ngx_http_agentstream_line_create(
     ngx_str_t *key, ngx_str_t *session);
-static void ngx_http_agentstream_request_line_release(
+static void ngx_http_agentstream_line_release(
     ngx_http_agentstream_line_t *line);
-static void ngx_http_agentstream_request_line_handler(void *data);
-static ngx_http_agentstream_place_t *ngx_http_agentstream_request_line_named(
+static void ngx_http_agentstream_line_handler(void *data);
+static ngx_http_agentstream_place_t *ngx_http_agentstream_line_named(
     ngx_http_agentstream_line_t *line);
-static void ngx_http_agentstream_request_line_skip(
+static void ngx_http_agentstream_line_skip(
     ngx_http_agentstream_line_t *line);
 
 
 ngx_int_t
-ngx_http_agentstream_request_init_worker(ngx_cycle_t *cycle)
+ngx_http_agentstream_line_init_worker(ngx_cycle_t *cycle)
 {
     ngx_http_agentstream_lines_t  *lines;
 
@@ -76,7 +76,7 @@ ngx_http_agentstream_request_init_worker(ngx_cycle_t *cycle)
 
 
 ngx_int_t
-ngx_http_agentstream_request_line_join(ngx_http_agentstream_place_t *place,
+ngx_http_agentstream_line_join(ngx_http_agentstream_place_t *place,
     ngx_str_t *key, ngx_str_t *session, ngx_str_t *request_id)
 {
     uint32_t                       hash;
@@ -91,7 +91,7 @@ ngx_http_agentstream_request_line_join(ngx_http_agentstream_place_t *place,
                ngx_str_rbtree_lookup(&lines->tree, key, hash);
 
     if (line == NULL) {
-        line = ngx_http_agentstream_request_line_create(key, session);
+        line = ngx_http_agentstream_line_create(key, session);
 
         if (line == NULL) {
             return NGX_ERROR;
@@ -104,7 +104,7 @@ ngx_http_agentstream_request_line_join(ngx_http_agentstream_place_t *place,
     if (request_id->len) {
 
         if (line->named.root == &line->sentinel) {
-            ngx_http_agentstream_request_line_skip(line);
+            ngx_http_agentstream_line_skip(line);
         }
 
         place->named.str = *request_id;
@@ -118,7 +118,7 @@ ngx_http_agentstream_request_line_join(ngx_http_agentstream_place_t *place,
 
 
 static ngx_http_agentstream_line_t *
-ngx_http_agentstream_request_line_create(ngx_str_t *key, ngx_str_t *session)
+ngx_http_agentstream_line_create(ngx_str_t *key, ngx_str_t *session)
 {
     ngx_http_agentstream_line_t  *line;
 
@@ -128,7 +128,7 @@ ngx_http_agentstream_request_line_create(ngx_str_t *key, ngx_str_t *session)
         return NULL;
     }
 
-    line->waiter.handler = ngx_http_agentstream_request_line_handler;
+    line->waiter.handler = ngx_http_agentstream_line_handler;
     line->waiter.data = line;
 
     if (ngx_http_agentstream_notify_follow(&line->waiter, session) != NGX_OK) {
@@ -153,7 +153,7 @@ ngx_http_agentstream_request_line_create(ngx_str_t *key, ngx_str_t *session)
 
 
 void
-ngx_http_agentstream_request_line_leave(ngx_http_agentstream_place_t *place)
+ngx_http_agentstream_line_leave(ngx_http_agentstream_place_t *place)
 {
     ngx_http_agentstream_line_t  *line;
 
@@ -171,12 +171,12 @@ ngx_http_agentstream_request_line_leave(ngx_http_agentstream_place_t *place)
 
     place->line = NULL;
 
-    ngx_http_agentstream_request_line_release(line);
+    ngx_http_agentstream_line_release(line);
 }
 
 
 static void
-ngx_http_agentstream_request_line_release(ngx_http_agentstream_line_t *line)
+ngx_http_agentstream_line_release(ngx_http_agentstream_line_t *line)
 {
     if (line->calling || !ngx_queue_empty(&line->places)) {
         return;
@@ -193,7 +193,7 @@ ngx_http_agentstream_request_line_release(ngx_http_agentstream_line_t *line)
 /* a turn of the session began or ended, or a second has passed */
 
 static void
-ngx_http_agentstream_request_line_handler(void *data)
+ngx_http_agentstream_line_handler(void *data)
 {
     ngx_http_agentstream_line_t *line = data;
 
@@ -207,7 +207,7 @@ ngx_http_agentstream_request_line_handler(void *data)
     line->calling = 1;
 
     for ( ;; ) {
-        place = ngx_http_agentstream_request_line_named(line);
+        place = ngx_http_agentstream_line_named(line);
 
         if (place == NULL) {
             break;
@@ -231,7 +231,7 @@ ngx_http_agentstream_request_line_handler(void *data)
 
     line->calling = 0;
 
-    ngx_http_agentstream_request_line_release(line);
+    ngx_http_agentstream_line_release(line);
 }
 
 
@@ -239,7 +239,7 @@ ngx_http_agentstream_request_line_handler(void *data)
    asked last, or NULL */
 
 static ngx_http_agentstream_place_t *
-ngx_http_agentstream_request_line_named(ngx_http_agentstream_line_t *line)
+ngx_http_agentstream_line_named(ngx_http_agentstream_line_t *line)
 {
     ngx_str_node_t                *sn;
     ngx_http_agentstream_node_t   *node;
@@ -292,7 +292,7 @@ ngx_http_agentstream_request_line_named(ngx_http_agentstream_line_t *line)
    may have begun meanwhile */
 
 static void
-ngx_http_agentstream_request_line_skip(ngx_http_agentstream_line_t *line)
+ngx_http_agentstream_line_skip(ngx_http_agentstream_line_t *line)
 {
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;

@@ -1,0 +1,147 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The request that prompts a session.  Its sender finds a turn, at once or
+ * after it has waited for it; then the client is a reader like everybody else.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_request_int.h"
+#include "ngx_http_agentstream_sender.h"
+
+
+/* in the request's pool */
+
+typedef struct {
+    ngx_http_agentstream_request_t      *req;
+    ngx_http_agentstream_sender_t        sender;
+    ngx_int_t                            rc;       /* of the handler, when the
+                                                      sender has its turn at
+                                                      once */
+    ngx_uint_t                           later;    /* the handler has
+                                                      returned */
+} ngx_http_agentstream_request_sender_t;
+
+
+static void ngx_http_agentstream_request_sender_handler(void *data,
+    ngx_http_agentstream_outcome_t *outcome);
+static void ngx_http_agentstream_request_sender_cleanup(void *data);
+
+
+ngx_int_t
+ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
+{
+    ngx_int_t                               rc;
+    ngx_http_request_t                     *r;
+    ngx_http_cleanup_t                     *cln;
+    ngx_http_agentstream_sender_t          *sender;
+    ngx_http_agentstream_prompt_t           prompt;
+    ngx_http_agentstream_request_sender_t  *rs;
+
+    r = req->request;
+
+    rs = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_request_sender_t));
+    if (rs == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (ngx_http_agentstream_request_prompt(req, &prompt, &rc) != NGX_OK) {
+        return rc;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    cln->handler = ngx_http_agentstream_request_sender_cleanup;
+    cln->data = rs;
+
+    rs->req = req;
+    rs->rc = NGX_AGAIN;
+
+    sender = &rs->sender;
+
+    sender->args.target = req->target;
+    sender->args.prompt = prompt.body;
+    sender->args.files = prompt.files;
+    sender->args.request_id = prompt.request_id;
+    sender->handler = ngx_http_agentstream_request_sender_handler;
+    sender->data = rs;
+
+    ngx_http_agentstream_sender_send(sender);
+
+    if (rs->rc != NGX_AGAIN) {
+        return rs->rc;
+    }
+
+    /* it waits for its turn; a client that leaves meanwhile is dropped */
+
+    rs->later = 1;
+
+    ngx_http_agentstream_output_wait(r);
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_agentstream_request_sender_handler(void *data,
+    ngx_http_agentstream_outcome_t *outcome)
+{
+    ngx_http_agentstream_request_sender_t *rs = data;
+
+    ngx_int_t            rc;
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    r = rs->req->request;
+    c = r->connection;
+
+    if (rs->later) {
+        ngx_http_set_log_request(c->log, r);
+    }
+
+    ngx_pfree(r->pool, rs->sender.args.prompt.data);
+
+    if (outcome->code == NGX_HTTP_OK) {
+        rc = ngx_http_agentstream_request_read(rs->req, &rs->sender.turn, 0,
+                                               1);
+
+    } else if (outcome->reason) {
+        rc = ngx_http_agentstream_request_error(rs->req, outcome->code,
+                                                outcome->reason,
+                                                outcome->details.len
+                                                ? &outcome->details : NULL);
+
+    } else {
+        rc = outcome->code;
+    }
+
+    if (!rs->later) {
+        rs->rc = rc;
+        return;
+    }
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
+        ngx_http_run_posted_requests(c);
+    }
+}
+
+
+static void
+ngx_http_agentstream_request_sender_cleanup(void *data)
+{
+    ngx_http_agentstream_request_sender_t *rs = data;
+
+    ngx_http_agentstream_sender_leave(&rs->sender);
+}
