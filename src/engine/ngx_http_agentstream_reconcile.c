@@ -184,8 +184,8 @@ ngx_http_agentstream_reconcile_message(void *data,
     sessions = rec->sessions->elts;
 
     rc = ngx_http_agentstream_translate_listed(rec->translate,
-                                               sessions[rec->next], json, 0,
-                                               &rec->list);
+                                               sessions[rec->next], json,
+                                               json->root, &rec->list);
     rec->failed = (rc != NGX_OK);
 
     return rc;
@@ -316,10 +316,11 @@ ngx_http_agentstream_reconcile_ask(ngx_http_agentstream_reconcile_t *rec,
     status = NGX_HTTP_BAD_GATEWAY;
 
     if (ngx_http_agentstream_json_parse(&json, body->data, body->len) == NGX_OK
-        && ngx_http_agentstream_json_type(&json, 0)
+        && ngx_http_agentstream_json_type(&json, json.root)
            == NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
-        status = (ngx_http_agentstream_translate_asks(rec->translate, &json, 0,
+        status = (ngx_http_agentstream_translate_asks(rec->translate, &json,
+                                                      json.root,
                                                       rec->permission)
                   == NGX_OK)
                  ? NGX_HTTP_OK : NGX_HTTP_INSUFFICIENT_STORAGE;

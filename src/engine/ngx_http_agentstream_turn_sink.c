@@ -313,7 +313,8 @@ ngx_http_agentstream_turn_lookup_done(void *data,
     if (rc == NGX_OK) {
         ngx_http_agentstream_turn_clock(turn);
         rc = ngx_http_agentstream_translate_message(turn->translate,
-                                                    &lookup->session, &json, 0);
+                                                    &lookup->session, &json,
+                                                    json.root);
 
     } else {
         rc = NGX_OK;

@@ -59,7 +59,7 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
 
     json = &h->json;
     up = h->child ? h->nchildren + 1 : 0;
-    parts = ngx_http_agentstream_json_get(json, 0, "parts");
+    parts = ngx_http_agentstream_json_get(json, json->root, "parts");
 
     if (parts == 0
         || h->args.target.conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE)
@@ -78,7 +78,7 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
         }
 
         state = ngx_http_agentstream_json_get(json, v, "state");
-        state = ngx_http_agentstream_opencode_get(json, state, "metadata");
+        state = ngx_http_agentstream_json_get(json, state, "metadata");
         id = ngx_http_agentstream_opencode_text(json, state, "sessionId");
 
         if (ngx_http_agentstream_opencode_session_id(&id)
@@ -264,8 +264,8 @@ ngx_http_agentstream_history_child_message(void *ctx, u_char *text, size_t len)
         return NGX_ERROR;
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "info");
-    v = ngx_http_agentstream_opencode_get(json, v, "role");
+    v = ngx_http_agentstream_json_get(json, json->root, "info");
+    v = ngx_http_agentstream_json_get(json, v, "role");
 
     created = ngx_http_agentstream_history_msec(json, "created");
 
@@ -282,7 +282,8 @@ ngx_http_agentstream_history_child_message(void *ctx, u_char *text, size_t len)
 
     ngx_http_agentstream_history_time(h, "created");
 
-    if (ngx_http_agentstream_translate_message(h->translate, &session, json, 0)
+    if (ngx_http_agentstream_translate_message(h->translate, &session, json,
+                                               json->root)
         != NGX_OK
         || ngx_http_agentstream_history_find_children(h, &session) == NGX_ERROR
         || ngx_http_agentstream_history_flush(h) != NGX_OK)
@@ -317,9 +318,9 @@ ngx_http_agentstream_history_msec(ngx_http_agentstream_json_t *json,
 {
     ngx_uint_t  v;
 
-    v = ngx_http_agentstream_json_get(json, 0, "info");
-    v = ngx_http_agentstream_opencode_get(json, v, "time");
-    v = ngx_http_agentstream_opencode_get(json, v, name);
+    v = ngx_http_agentstream_json_get(json, json->root, "info");
+    v = ngx_http_agentstream_json_get(json, v, "time");
+    v = ngx_http_agentstream_json_get(json, v, name);
 
     return ngx_http_agentstream_json_integer(json, v, 0);
 }

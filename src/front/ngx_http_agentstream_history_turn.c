@@ -45,14 +45,14 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
         return rc;
     }
 
-    info = ngx_http_agentstream_json_get(json, 0, "info");
+    info = ngx_http_agentstream_json_get(json, json->root, "info");
 
     assistant = ngx_http_agentstream_json_is(json,
-                           ngx_http_agentstream_opencode_get(json, info,
-                                                             "role"),
+                           ngx_http_agentstream_json_get(json, info,
+                                                         "role"),
                            "assistant");
 
-    rc = ngx_http_agentstream_opencode_opens(json, 0, &h->again);
+    rc = ngx_http_agentstream_opencode_opens(json, json->root, &h->again);
 
     if (rc == NGX_AGAIN) {
         /* told when it came first */
@@ -93,7 +93,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
 
     if (ngx_http_agentstream_translate_message(h->translate,
                                                &h->args.target.session, json,
-                                               0)
+                                               json->root)
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -130,7 +130,7 @@ ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
     ev.json = json;
     ev.session = h->args.target.session;
 
-    v = ngx_http_agentstream_opencode_get(json, info, "summary");
+    v = ngx_http_agentstream_json_get(json, info, "summary");
 
     if (ngx_http_agentstream_json_type(json, v)
         == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
@@ -141,7 +141,7 @@ ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
         return ngx_http_agentstream_translate_event(h->translate, &ev);
     }
 
-    parts = ngx_http_agentstream_json_get(json, 0, "parts");
+    parts = ngx_http_agentstream_json_get(json, json->root, "parts");
 
     for (v = parts ? ngx_http_agentstream_json_first(json, parts) : 0;
          v;
@@ -149,7 +149,7 @@ ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
     {
         tool = ngx_http_agentstream_json_get(json, v, "tool");
         state = ngx_http_agentstream_json_get(json, v, "state");
-        status = ngx_http_agentstream_opencode_get(json, state, "status");
+        status = ngx_http_agentstream_json_get(json, state, "status");
 
         if (!ngx_http_agentstream_json_is(json, tool, "todowrite")
             || !ngx_http_agentstream_json_is(json, status, "completed"))
@@ -326,9 +326,9 @@ ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,
 
     json = &h->json;
 
-    v = ngx_http_agentstream_json_get(json, 0, "info");
-    v = ngx_http_agentstream_opencode_get(json, v, "time");
-    v = ngx_http_agentstream_opencode_get(json, v, name);
+    v = ngx_http_agentstream_json_get(json, json->root, "info");
+    v = ngx_http_agentstream_json_get(json, v, "time");
+    v = ngx_http_agentstream_json_get(json, v, name);
 
     msec = ngx_http_agentstream_json_integer(json, v, 0);
 

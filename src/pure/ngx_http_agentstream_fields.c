@@ -96,7 +96,7 @@ ngx_http_agentstream_fields_parse(ngx_http_agentstream_fields_t *fields,
         return NGX_ERROR;
     }
 
-    if (ngx_http_agentstream_json_type(json, 0)
+    if (ngx_http_agentstream_json_type(json, json->root)
         != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
     {
         return ngx_http_agentstream_fields_refuse(fields,
@@ -137,9 +137,9 @@ ngx_http_agentstream_fields_walk(ngx_http_agentstream_fields_t *fields)
     json = &fields->json;
     seen = 0;
 
-    for (v = ngx_http_agentstream_json_first(json, 0);
+    for (v = ngx_http_agentstream_json_first(json, json->root);
          v;
-         v = ngx_http_agentstream_json_next(json, 0, v))
+         v = ngx_http_agentstream_json_next(json, json->root, v))
     {
         for (field = fields->table; field->name; field++) {
             if (ngx_http_agentstream_json_is(json, v, field->name)) {

@@ -25,6 +25,8 @@
     ((c) == ' ' || (c) == '\t' || (c) == CR || (c) == LF)
 
 
+static ngx_http_agentstream_json_token_t *ngx_http_agentstream_json_add(
+    ngx_http_agentstream_json_t *json, u_char *p);
 static ngx_int_t ngx_http_agentstream_json_grow(
     ngx_http_agentstream_json_t *json);
 static void ngx_http_agentstream_json_open(ngx_http_agentstream_json_t *json,
@@ -61,10 +63,11 @@ ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
     }
 
     json->text = text;
-    json->ntokens = 0;
+    json->root = 0;
+    json->ntokens = 1;
 
     if (len == 0 || (uint64_t) len > 0xffffffff) {
-        return NGX_DECLINED;
+        goto invalid;
     }
 
     last = text + len;
@@ -114,16 +117,12 @@ ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
             continue;
         }
 
-        if (json->ntokens == json->nalloc
-            && ngx_http_agentstream_json_grow(json) != NGX_OK)
-        {
+        token = ngx_http_agentstream_json_add(json, p);
+
+        if (token == NULL) {
             json->ntokens = 0;
             return NGX_ERROR;
         }
-
-        token = &json->tokens[json->ntokens++];
-        token->start = p - text;
-        token->next = json->ntokens;
 
         if (state == sw_name) {
             p = ngx_http_agentstream_json_scan_name(p, last, token);
@@ -155,6 +154,7 @@ ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
     }
 
     if (state == sw_next && depth == 0) {
+        json->root = 1;
         return NGX_OK;
     }
 
@@ -163,6 +163,25 @@ invalid:
     json->ntokens = 0;
 
     return NGX_DECLINED;
+}
+
+
+static ngx_http_agentstream_json_token_t *
+ngx_http_agentstream_json_add(ngx_http_agentstream_json_t *json, u_char *p)
+{
+    ngx_http_agentstream_json_token_t  *token;
+
+    if (json->ntokens >= json->nalloc
+        && ngx_http_agentstream_json_grow(json) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    token = &json->tokens[json->ntokens++];
+    token->start = p - json->text;
+    token->next = json->ntokens;
+
+    return token;
 }
 
 
@@ -181,6 +200,9 @@ ngx_http_agentstream_json_grow(ngx_http_agentstream_json_t *json)
 
     json->tokens = p;
     json->nalloc = n;
+
+    /* token 0, which means "absent", has the type NONE */
+    ngx_memzero(json->tokens, sizeof(ngx_http_agentstream_json_token_t));
 
     return NGX_OK;
 }

@@ -13,10 +13,12 @@
 
 
 /*
- * One pass over a text validates it (RFC 8259 and UTF-8)
- * and leaves a flat index of its values; nothing is decoded or copied.
- * A value is the number of its token; the root is 0, so that a lookup
- * answers 0 for "absent".  Slices point into the text they came from.
+ * One pass over a text validates it (RFC 8259 and UTF-8) and leaves a flat
+ * index of its values; nothing is decoded or copied.  A value is known by the
+ * number of its token.  Number 0 belongs to no value and means "absent":
+ * a lookup that finds nothing returns it, and every function below accepts it,
+ * so that lookups can be chained without a test in between.  Slices point into
+ * the text they came from.
  */
 
 
@@ -52,7 +54,9 @@ typedef struct {
 
 typedef struct {
     u_char                              *text;
-    ngx_http_agentstream_json_token_t   *tokens;
+    ngx_uint_t                           root;    /* the value of the text;
+                                                     0 unless it is valid */
+    ngx_http_agentstream_json_token_t   *tokens;  /* the first is reserved */
     ngx_uint_t                           ntokens;
     ngx_uint_t                           nalloc;
 } ngx_http_agentstream_json_t;
@@ -90,7 +94,7 @@ ngx_uint_t ngx_http_agentstream_json_first(ngx_http_agentstream_json_t *json,
 ngx_uint_t ngx_http_agentstream_json_next(ngx_http_agentstream_json_t *json,
     ngx_uint_t container, ngx_uint_t value);
 
-/* the value as it stands in the text, quotes included */
+/* the value as it stands in the text, quotes included; empty when absent */
 ngx_str_t ngx_http_agentstream_json_raw(ngx_http_agentstream_json_t *json,
     ngx_uint_t value);
 

@@ -400,13 +400,13 @@ ngx_http_agentstream_opencode_parse(ngx_str_t *data,
         return rc;
     }
 
-    if (ngx_http_agentstream_json_type(json, 0)
+    if (ngx_http_agentstream_json_type(json, json->root)
         != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
     {
         return NGX_DECLINED;
     }
 
-    value = ngx_http_agentstream_json_get(json, 0, "type");
+    value = ngx_http_agentstream_json_get(json, json->root, "type");
 
     type = ngx_http_agentstream_json_string(json, value);
     if (type.len == 0) {
@@ -415,20 +415,21 @@ ngx_http_agentstream_opencode_parse(ngx_str_t *data,
 
     ev->json = json;
     ev->type = ngx_http_agentstream_opencode_type(&type);
-    ev->properties = ngx_http_agentstream_json_get(json, 0, "properties");
+    ev->properties = ngx_http_agentstream_json_get(json, json->root,
+                                                   "properties");
     ev->session = ngx_http_agentstream_opencode_session(ev);
 
     if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_CREATED) {
-        value = ngx_http_agentstream_opencode_get(json, ev->properties,
-                                                  "info");
+        value = ngx_http_agentstream_json_get(json, ev->properties,
+                                              "info");
         ev->parent = ngx_http_agentstream_opencode_text(json, value,
                                                         "parentID");
     }
 
     if (ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA
         && ngx_http_agentstream_json_is(json,
-               ngx_http_agentstream_opencode_get(json, ev->properties,
-                                                 "field"),
+               ngx_http_agentstream_json_get(json, ev->properties,
+                                             "field"),
                "text"))
     {
         ev->message = ngx_http_agentstream_opencode_text(json, ev->properties,
@@ -522,18 +523,18 @@ ngx_http_agentstream_opencode_session(ngx_http_agentstream_event_t *ev)
 
     case NGX_HTTP_AGENTSTREAM_EVENT_CREATED:
     case NGX_HTTP_AGENTSTREAM_EVENT_DELETED:
-        value = ngx_http_agentstream_opencode_get(json, ev->properties,
-                                                  "info");
+        value = ngx_http_agentstream_json_get(json, ev->properties,
+                                              "info");
         return ngx_http_agentstream_opencode_text(json, value, "id");
 
     case NGX_HTTP_AGENTSTREAM_EVENT_MESSAGE:
-        value = ngx_http_agentstream_opencode_get(json, ev->properties,
-                                                  "info");
+        value = ngx_http_agentstream_json_get(json, ev->properties,
+                                              "info");
         return ngx_http_agentstream_opencode_text(json, value, "sessionID");
 
     case NGX_HTTP_AGENTSTREAM_EVENT_PART:
-        value = ngx_http_agentstream_opencode_get(json, ev->properties,
-                                                  "part");
+        value = ngx_http_agentstream_json_get(json, ev->properties,
+                                              "part");
         return ngx_http_agentstream_opencode_text(json, value, "sessionID");
 
     default:
@@ -704,9 +705,10 @@ ngx_http_agentstream_opencode_directory(ngx_pool_t *pool, ngx_str_t *answer,
 
     if (rc == NGX_OK) {
         id = ngx_http_agentstream_json_string(&json,
-                             ngx_http_agentstream_json_get(&json, 0, "id"));
+                       ngx_http_agentstream_json_get(&json, json.root, "id"));
         text = ngx_http_agentstream_json_string(&json,
-                       ngx_http_agentstream_json_get(&json, 0, "directory"));
+                       ngx_http_agentstream_json_get(&json, json.root,
+                                                     "directory"));
 
         if (text.len == 0
             || id.len != session->len

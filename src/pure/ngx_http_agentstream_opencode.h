@@ -83,19 +83,15 @@ ngx_int_t ngx_http_agentstream_opencode_parse(ngx_str_t *data,
 ngx_int_t ngx_http_agentstream_opencode_read(ngx_str_t *data,
     ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev);
 
-/*
- * A member of an object that may itself be absent: json_get() takes 0 for the
- * root, here it stays absent.  The text is a string's, still escaped, or empty.
- */
-#define ngx_http_agentstream_opencode_get(json, object, name)                 \
-    ((object) ? ngx_http_agentstream_json_get(json, object, name) : 0)
-
+/* a string member's text, still escaped; empty when there is no such string */
 #define ngx_http_agentstream_opencode_text(json, object, name)                \
     ngx_http_agentstream_json_string(json,                                    \
-                     ngx_http_agentstream_opencode_get(json, object, name))
+                         ngx_http_agentstream_json_get(json, object, name))
+
+/* whether a member is there and true */
 #define ngx_http_agentstream_opencode_true(json, object, name)                \
     (ngx_http_agentstream_json_type(json,                                     \
-                    ngx_http_agentstream_opencode_get(json, object, name))    \
+                        ngx_http_agentstream_json_get(json, object, name))    \
      == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
 
 

@@ -83,14 +83,14 @@ ngx_http_agentstream_opencode_is(ngx_str_t *answer, ngx_uint_t type,
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
     if (rc == NGX_OK && type != NGX_HTTP_AGENTSTREAM_JSON_NONE
-        && ngx_http_agentstream_json_type(&json, 0) != type)
+        && ngx_http_agentstream_json_type(&json, json.root) != type)
     {
         rc = NGX_DECLINED;
     }
 
     if (rc == NGX_OK && type == NGX_HTTP_AGENTSTREAM_JSON_OBJECT) {
         id = ngx_http_agentstream_json_string(&json,
-                            ngx_http_agentstream_json_get(&json, 0, "id"));
+                       ngx_http_agentstream_json_get(&json, json.root, "id"));
 
         if (!ngx_http_agentstream_opencode_session_id(&id)
             || (session
@@ -120,14 +120,14 @@ ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
     if (rc == NGX_OK
-        && ngx_http_agentstream_json_type(&json, 0)
+        && ngx_http_agentstream_json_type(&json, json.root)
            == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
     {
         rc = NGX_DECLINED;
 
-        for (v = ngx_http_agentstream_json_first(&json, 0);
+        for (v = ngx_http_agentstream_json_first(&json, json.root);
              v;
-             v = ngx_http_agentstream_json_next(&json, 0, v))
+             v = ngx_http_agentstream_json_next(&json, json.root, v))
         {
             /* it lists those that are busy or wait for a retry */
 
@@ -162,11 +162,11 @@ ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
     info = ngx_http_agentstream_json_get(json, message, "info");
     parts = ngx_http_agentstream_json_get(json, message, "parts");
 
-    v = ngx_http_agentstream_opencode_get(json, info, "role");
+    v = ngx_http_agentstream_json_get(json, info, "role");
 
     if (ngx_http_agentstream_json_is(json, v, "assistant")) {
 
-        v = ngx_http_agentstream_opencode_get(json, info, "summary");
+        v = ngx_http_agentstream_json_get(json, info, "summary");
 
         if (ngx_http_agentstream_json_type(json, v)
             == NGX_HTTP_AGENTSTREAM_JSON_TRUE
@@ -219,8 +219,9 @@ ngx_http_agentstream_opencode_turn(ngx_http_agentstream_json_t *json,
     ngx_str_t   id;
     ngx_uint_t  info, opens;
 
-    info = ngx_http_agentstream_json_get(json, 0, "info");
-    opens = (ngx_http_agentstream_opencode_opens(json, 0, &last->again)
+    info = ngx_http_agentstream_json_get(json, json->root, "info");
+    opens = (ngx_http_agentstream_opencode_opens(json, json->root,
+                                                 &last->again)
              == NGX_OK);
 
     if (last->nmessages++ && !opens) {
@@ -262,15 +263,16 @@ ngx_http_agentstream_opencode_waits(ngx_pool_t *pool, ngx_str_t *answer,
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
     if (rc == NGX_OK
-        && ngx_http_agentstream_json_type(&json, 0)
+        && ngx_http_agentstream_json_type(&json, json.root)
            != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
         rc = NGX_DECLINED;
     }
 
-    for (v = (rc == NGX_OK) ? ngx_http_agentstream_json_first(&json, 0) : 0;
+    for (v = (rc == NGX_OK)
+             ? ngx_http_agentstream_json_first(&json, json.root) : 0;
          v && session.len == 0;
-         v = ngx_http_agentstream_json_next(&json, 0, v))
+         v = ngx_http_agentstream_json_next(&json, json.root, v))
     {
         name = ngx_http_agentstream_opencode_text(&json, v, "id");
 
@@ -307,10 +309,10 @@ ngx_http_agentstream_opencode_parent(ngx_pool_t *pool, ngx_str_t *answer,
 
     if (rc == NGX_OK) {
         id = ngx_http_agentstream_json_string(&json,
-                            ngx_http_agentstream_json_get(&json, 0, "id"));
+                       ngx_http_agentstream_json_get(&json, json.root, "id"));
         text = ngx_http_agentstream_json_string(&json,
-                            ngx_http_agentstream_json_get(&json, 0,
-                                                          "parentID"));
+                       ngx_http_agentstream_json_get(&json, json.root,
+                                                     "parentID"));
 
         if (id.len == session->len
             && ngx_memcmp(id.data, session->data, id.len) == 0)

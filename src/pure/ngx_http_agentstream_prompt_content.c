@@ -50,7 +50,7 @@ ngx_http_agentstream_prompt_content(ngx_http_agentstream_fields_t *fields,
     ctx = fields->data;
     json = &fields->json;
 
-    if (ngx_http_agentstream_json_get(json, 0, "parts")) {
+    if (ngx_http_agentstream_json_get(json, json->root, "parts")) {
         return ngx_http_agentstream_fields_refuse(fields,
                            "\"content\" and \"parts\" exclude each other");
     }

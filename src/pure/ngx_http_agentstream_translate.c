@@ -525,7 +525,7 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
     }
 
     v = ngx_http_agentstream_json_get(json, info, "time");
-    v = ngx_http_agentstream_opencode_get(json, v, "completed");
+    v = ngx_http_agentstream_json_get(json, v, "completed");
 
     if (m->completed && v == 0) {
         /* asked for before, answered after its events: not the last word */

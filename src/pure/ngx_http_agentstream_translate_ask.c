@@ -406,17 +406,17 @@ ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
     ngx_queue_t                    *q;
     ngx_http_agentstream_tr_ask_t  *ask;
 
-    v = ngx_http_agentstream_opencode_get(st->json, st->state, "metadata");
+    v = ngx_http_agentstream_json_get(st->json, st->state, "metadata");
 
     if (ngx_http_agentstream_json_type(st->json,
-            ngx_http_agentstream_opencode_get(st->json, v, "interrupted"))
+            ngx_http_agentstream_json_get(st->json, v, "interrupted"))
         == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
     {
         /* aborted, nobody has answered */
         return NGX_OK;
     }
 
-    v = ngx_http_agentstream_opencode_get(st->json, v, "answers");
+    v = ngx_http_agentstream_json_get(st->json, v, "answers");
 
     while (!ngx_queue_empty(&call->asks)) {
         q = ngx_queue_head(&call->asks);

@@ -91,7 +91,7 @@ ngx_http_agentstream_translate_error_member(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t   raw;
     ngx_uint_t  v;
 
-    v = ngx_http_agentstream_opencode_get(json, data, name);
+    v = ngx_http_agentstream_json_get(json, data, name);
 
     if (v && ngx_http_agentstream_json_type(json, v) == type) {
         raw = ngx_http_agentstream_json_raw(json, v);
@@ -301,11 +301,11 @@ ngx_http_agentstream_translate_error_inner(
     ngx_str_null(text);
 
     if (rc == NGX_OK) {
-        v = ngx_http_agentstream_json_get(&json, 0, "message");
+        v = ngx_http_agentstream_json_get(&json, json.root, "message");
         *text = ngx_http_agentstream_json_string(&json, v);
 
         if (text->len == 0) {
-            v = ngx_http_agentstream_json_get(&json, 0, "error");
+            v = ngx_http_agentstream_json_get(&json, json.root, "error");
             *text = ngx_http_agentstream_opencode_text(&json, v, "message");
         }
     }

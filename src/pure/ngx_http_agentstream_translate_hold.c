@@ -162,7 +162,7 @@ ngx_http_agentstream_translate_hold_handle(
 
     if (rc == NGX_OK) {
         s = held->part->message->session;
-        v = ngx_http_agentstream_json_first(&json, 0);
+        v = ngx_http_agentstream_json_first(&json, json.root);
 
         rc = ngx_http_agentstream_translate_part_update(tr, s, &json, v, 0);
     }

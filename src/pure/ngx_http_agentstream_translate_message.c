@@ -100,7 +100,7 @@ ngx_http_agentstream_translate_message_info(
     ngx_http_agentstream_tr_message_t  *m;
 
     id = ngx_http_agentstream_opencode_text(json, info, "id");
-    role = ngx_http_agentstream_opencode_get(json, info, "role");
+    role = ngx_http_agentstream_json_get(json, info, "role");
 
     assistant = ngx_http_agentstream_json_is(json, role, "assistant");
 
@@ -122,7 +122,7 @@ ngx_http_agentstream_translate_message_info(
     if (!m->known) {
         m->assistant = assistant;
         m->created = ngx_http_agentstream_json_integer(json,
-                         ngx_http_agentstream_opencode_get(json,
+                         ngx_http_agentstream_json_get(json,
                              ngx_http_agentstream_json_get(json, info, "time"),
                              "created"), 0);
     }
@@ -346,7 +346,7 @@ ngx_http_agentstream_translate_message_assistant(
     }
 
     v = ngx_http_agentstream_json_get(json, info, "time");
-    v = ngx_http_agentstream_opencode_get(json, v, "completed");
+    v = ngx_http_agentstream_json_get(json, v, "completed");
 
     if (v && ngx_http_agentstream_json_type(json, v)
              == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
@@ -531,7 +531,7 @@ ngx_http_agentstream_translate_message_tokens(
 {
     ngx_uint_t  v;
 
-    v = ngx_http_agentstream_opencode_get(json, object, name);
+    v = ngx_http_agentstream_json_get(json, object, name);
 
     return ngx_http_agentstream_json_integer(json, v, 0);
 }

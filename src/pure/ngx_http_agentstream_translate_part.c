@@ -193,7 +193,7 @@ ngx_http_agentstream_translate_part_text(ngx_http_agentstream_translate_t *tr,
     }
 
     v = ngx_http_agentstream_json_get(json, value, "time");
-    v = ngx_http_agentstream_opencode_get(json, v, "end");
+    v = ngx_http_agentstream_json_get(json, v, "end");
 
     final = (v && ngx_http_agentstream_json_type(json, v)
                   == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)

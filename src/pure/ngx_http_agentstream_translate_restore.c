@@ -17,7 +17,7 @@
 /* a member of the packet itself */
 #define ngx_http_agentstream_translate_restore_text(json, name)               \
     ngx_http_agentstream_json_string(json,                                    \
-                                ngx_http_agentstream_json_get(json, 0, name))
+                        ngx_http_agentstream_json_get(json, json->root, name))
 
 
 static ngx_int_t ngx_http_agentstream_translate_restore_packet(
@@ -74,7 +74,7 @@ ngx_http_agentstream_translate_stop_reason(ngx_http_agentstream_json_t *json)
 
     ngx_str_null(&reason);
 
-    type = ngx_http_agentstream_json_get(json, 0, "type");
+    type = ngx_http_agentstream_json_get(json, json->root, "type");
 
     if (ngx_http_agentstream_json_is(json, type, "prompt_response")) {
         return ngx_http_agentstream_translate_restore_text(json, "stopReason");
@@ -99,7 +99,7 @@ ngx_http_agentstream_translate_restore_packet(
     ngx_http_agentstream_tr_message_t  *m;
     ngx_http_agentstream_tr_session_t  *s;
 
-    type = ngx_http_agentstream_json_get(json, 0, "type");
+    type = ngx_http_agentstream_json_get(json, json->root, "type");
 
     if (number) {
         part = ngx_http_agentstream_translate_restore_part(tr, number, origin);
@@ -117,8 +117,8 @@ ngx_http_agentstream_translate_restore_packet(
                                                                packet, json);
         }
 
-        v = ngx_http_agentstream_json_get(json, 0, "content");
-        v = ngx_http_agentstream_opencode_get(json, v, "text");
+        v = ngx_http_agentstream_json_get(json, json->root, "content");
+        v = ngx_http_agentstream_json_get(json, v, "text");
         text = ngx_http_agentstream_json_string(json, v);
 
         part->number = number;
@@ -157,7 +157,8 @@ ngx_http_agentstream_translate_restore_packet(
             return NGX_ERROR;
         }
 
-        return ngx_http_agentstream_translate_message_usage(tr, m, json, 0);
+        return ngx_http_agentstream_translate_message_usage(tr, m, json,
+                                                            json->root);
     }
 
     if (ngx_http_agentstream_json_is(json, type, "subagent_started")) {
@@ -170,7 +171,7 @@ ngx_http_agentstream_translate_restore_packet(
         return ngx_http_agentstream_translate_session_child(tr, &id, &text);
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "questionId");
+    v = ngx_http_agentstream_json_get(json, json->root, "questionId");
 
     if (v) {
         return ngx_http_agentstream_translate_restore_ask(tr, json, v, 0,
@@ -178,7 +179,7 @@ ngx_http_agentstream_translate_restore_packet(
                                                  "question_asked"));
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "permissionId");
+    v = ngx_http_agentstream_json_get(json, json->root, "permissionId");
 
     if (v) {
         return ngx_http_agentstream_translate_restore_ask(tr, json, v, 1,
@@ -312,13 +313,13 @@ ngx_http_agentstream_translate_restore_call(
         return NGX_ERROR;
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "type");
+    v = ngx_http_agentstream_json_get(json, json->root, "type");
 
     if (ngx_http_agentstream_json_is(json, v, "tool_call_start")) {
         return NGX_OK;
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "status");
+    v = ngx_http_agentstream_json_get(json, json->root, "status");
 
     if (ngx_http_agentstream_json_is(json, v, "completed")) {
         call->status = NGX_HTTP_AGENTSTREAM_ACP_COMPLETED;
@@ -354,9 +355,9 @@ ngx_http_agentstream_translate_restore_discard(
     id = ngx_http_agentstream_translate_restore_text(json, "messageId");
 
     from = ngx_http_agentstream_json_integer(json,
-                        ngx_http_agentstream_json_get(json, 0, "from"), 0);
+             ngx_http_agentstream_json_get(json, json->root, "from"), 0);
     to = ngx_http_agentstream_json_integer(json,
-                        ngx_http_agentstream_json_get(json, 0, "to"), 0);
+             ngx_http_agentstream_json_get(json, json->root, "to"), 0);
 
     parts = tr->restored ? tr->restored->elts : NULL;
     n = tr->restored ? tr->restored->nelts : 0;
@@ -412,7 +413,7 @@ ngx_http_agentstream_translate_restore_ask(
         return NGX_OK;
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "_meta");
+    v = ngx_http_agentstream_json_get(json, json->root, "_meta");
     session = ngx_http_agentstream_opencode_text(json, v, "sessionId");
 
     s = session.len ? ngx_http_agentstream_translate_session_find(tr, &session)
@@ -425,7 +426,7 @@ ngx_http_agentstream_translate_restore_ask(
     /* the call that asks, by the id that clients know it by */
 
     if (permission) {
-        v = ngx_http_agentstream_json_get(json, 0, "toolCall");
+        v = ngx_http_agentstream_json_get(json, json->root, "toolCall");
         asks = ngx_http_agentstream_opencode_text(json, v, "toolCallId");
 
     } else {

@@ -135,7 +135,7 @@ ngx_http_agentstream_translate_session_status(
     ngx_uint_t                       type, retry;
     ngx_http_agentstream_acp_buf_t  *b;
 
-    type = ngx_http_agentstream_opencode_get(json, status, "type");
+    type = ngx_http_agentstream_json_get(json, status, "type");
     retry = ngx_http_agentstream_json_is(json, type, "retry");
 
     if (s->root) {
@@ -362,7 +362,7 @@ ngx_http_agentstream_translate_session_end_error(
         return NGX_ERROR;
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "name");
+    v = ngx_http_agentstream_json_get(json, json->root, "name");
 
     if (ngx_http_agentstream_json_is(json, v, "ContentFilterError")) {
         ngx_str_set(&tr->state.stop_reason, "refusal");
@@ -376,14 +376,14 @@ ngx_http_agentstream_translate_session_end_error(
 
     name = ngx_http_agentstream_json_string(json, v);
 
-    v = ngx_http_agentstream_json_get(json, 0, "message");
+    v = ngx_http_agentstream_json_get(json, json->root, "message");
     message = ngx_http_agentstream_json_string(json, v);
 
     if (message.len == 0) {
         message = name;
     }
 
-    v = ngx_http_agentstream_json_get(json, 0, "statusCode");
+    v = ngx_http_agentstream_json_get(json, json->root, "statusCode");
     code = ngx_http_agentstream_json_integer(json, v, 0);
 
     b = &tr->buf;

@@ -78,7 +78,7 @@ ngx_http_agentstream_translate_tool_update(
 
     st.json = json;
     st.state = ngx_http_agentstream_json_get(json, value, "state");
-    st.input = ngx_http_agentstream_opencode_get(json, st.state, "input");
+    st.input = ngx_http_agentstream_json_get(json, st.state, "input");
     st.tool.name = ngx_http_agentstream_opencode_text(json, value, "tool");
 
     id = ngx_http_agentstream_opencode_text(json, value, "callID");
@@ -162,7 +162,7 @@ ngx_http_agentstream_translate_tool_status(ngx_http_agentstream_json_t *json,
 {
     ngx_uint_t  v;
 
-    v = ngx_http_agentstream_opencode_get(json, state, "status");
+    v = ngx_http_agentstream_json_get(json, state, "status");
 
     if (ngx_http_agentstream_json_is(json, v, "running")) {
         *status = NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS;

@@ -300,8 +300,8 @@ ngx_http_agentstream_translate_tool_state_diff(
     ngx_str_set(&old, "null");
 
     if (ngx_http_agentstream_tr_is_tool(st, "edit")) {
-        v = ngx_http_agentstream_opencode_get(st->json, st->input,
-                                              "oldString");
+        v = ngx_http_agentstream_json_get(st->json, st->input,
+                                          "oldString");
 
         if (v && ngx_http_agentstream_json_type(st->json, v)
                  == NGX_HTTP_AGENTSTREAM_JSON_STRING)
@@ -309,11 +309,11 @@ ngx_http_agentstream_translate_tool_state_diff(
             old = ngx_http_agentstream_json_raw(st->json, v);
         }
 
-        v = ngx_http_agentstream_opencode_get(st->json, st->input,
-                                              "newString");
+        v = ngx_http_agentstream_json_get(st->json, st->input,
+                                          "newString");
 
     } else if (ngx_http_agentstream_tr_is_tool(st, "write")) {
-        v = ngx_http_agentstream_opencode_get(st->json, st->input, "content");
+        v = ngx_http_agentstream_json_get(st->json, st->input, "content");
 
     } else {
         return;

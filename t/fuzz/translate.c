@@ -87,10 +87,10 @@ fuzz_commit(void *ctx, u_char *last, ngx_uint_t part)
     check(ngx_strncmp(f->reserved, "{\"type\":\"", 9) == 0);
 
     type = ngx_http_agentstream_json_string(json,
-                           ngx_http_agentstream_json_get(json, 0, "type"));
+                    ngx_http_agentstream_json_get(json, json->root, "type"));
     timestamp = ngx_http_agentstream_json_string(json,
-                           ngx_http_agentstream_json_get(json, 0,
-                                                         "timestamp"));
+                    ngx_http_agentstream_json_get(json, json->root,
+                                                  "timestamp"));
     check(type.len != 0);
     check(timestamp.len == sizeof(TIMESTAMP) - 1);
 
@@ -174,9 +174,10 @@ fuzz_order(fuzz_t *f, ngx_str_t *data)
         {
             memset(&list, 0, sizeof(list));
 
-            for (v = ngx_http_agentstream_json_first(&f->json, 0);
+            for (v = ngx_http_agentstream_json_first(&f->json,
+                                                        f->json.root);
                  v && rc == NGX_OK;
-                 v = ngx_http_agentstream_json_next(&f->json, 0, v))
+                 v = ngx_http_agentstream_json_next(&f->json, f->json.root, v))
             {
                 rc = ngx_http_agentstream_translate_listed(f->tr, &session,
                                                            &f->json, v, &list);
@@ -190,7 +191,8 @@ fuzz_order(fuzz_t *f, ngx_str_t *data)
             == NGX_OK)
         {
             rc = ngx_http_agentstream_translate_message(f->tr, &session,
-                                                        &f->json, 0);
+                                                        &f->json,
+                                                        f->json.root);
         }
 
         break;

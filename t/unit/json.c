@@ -207,8 +207,8 @@ agrees(const void *text, size_t len)
 
         item = cJSON_ParseWithLength(copy, len);
 
-        ok = (item != NULL && same(&json, 0, item)
-              && json.tokens[0].next == json.ntokens);
+        ok = (item != NULL && same(&json, json.root, item)
+              && json.tokens[json.root].next == json.ntokens);
 
         cJSON_Delete(item);
     }

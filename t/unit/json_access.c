@@ -21,6 +21,27 @@
 #include "tap.h"
 
 
+/* 0 is no value, whether the text is valid or not */
+
+static void
+test_absent(ngx_http_agentstream_json_t *json)
+{
+    tap_is(ngx_http_agentstream_json_type(json, 0),
+           NGX_HTTP_AGENTSTREAM_JSON_NONE, "absent: no type");
+    tap_is(ngx_http_agentstream_json_get(json, 0, "a"), 0,
+           "absent: no members");
+    tap_is(ngx_http_agentstream_json_first(json, 0), 0, "absent: no elements");
+    tap_is(ngx_http_agentstream_json_raw(json, 0).len, 0,
+           "absent: no raw text");
+    tap_is(ngx_http_agentstream_json_string(json, 0).len, 0,
+           "absent: no string");
+    tap_is(ngx_http_agentstream_json_is(json, 0, ""), 0,
+           "absent: not even an empty string");
+    tap_is(ngx_http_agentstream_json_integer(json, 0, -7), -7,
+           "absent: no integer");
+}
+
+
 static void
 test_accessors(void)
 {
@@ -39,19 +60,21 @@ test_accessors(void)
                                            strlen(text)),
            NGX_OK, "a document");
 
-    tap_is(ngx_http_agentstream_json_type(&json, 0),
+    tap_is(ngx_http_agentstream_json_type(&json, json.root),
            NGX_HTTP_AGENTSTREAM_JSON_OBJECT, "the root's type");
     tap_is(ngx_http_agentstream_json_type(&json, json.ntokens),
            NGX_HTTP_AGENTSTREAM_JSON_NONE, "no type behind the last token");
-    tap_is_str(ngx_http_agentstream_json_raw(&json, 0), text, "the root");
+    tap_is_str(ngx_http_agentstream_json_raw(&json, json.root), text,
+               "the root");
     tap_is(ngx_http_agentstream_json_raw(&json, json.ntokens).len, 0,
            "nothing behind the last token");
+    test_absent(&json);
 
-    v = ngx_http_agentstream_json_get(&json, 0, "a");
+    v = ngx_http_agentstream_json_get(&json, json.root, "a");
     tap_is(ngx_http_agentstream_json_integer(&json, v, 0), 2,
            "the last of two members of one name");
 
-    v = ngx_http_agentstream_json_get(&json, 0, "ab");
+    v = ngx_http_agentstream_json_get(&json, json.root, "ab");
     tap_is_str(ngx_http_agentstream_json_string(&json, v), "x\\u0041\\n",
                "a string, escaped");
     tap_is_str(ngx_http_agentstream_json_raw(&json, v), "\"x\\u0041\\n\"",
@@ -66,28 +89,29 @@ test_accessors(void)
            "is not its escaped form");
     tap_is(ngx_http_agentstream_json_is(&json, v, ""), 0, "is not empty");
 
-    v = ngx_http_agentstream_json_get(&json, 0, "name");
+    v = ngx_http_agentstream_json_get(&json, json.root, "name");
     tap_is(ngx_http_agentstream_json_is(&json, v, "\xf0\x9f\x98\x80"), 1,
            "an escaped name, and a pair");
-    v = ngx_http_agentstream_json_get(&json, 0, "half");
+    v = ngx_http_agentstream_json_get(&json, json.root, "half");
     tap_is(ngx_http_agentstream_json_is(&json, v, "\xef\xbf\xbd!"), 1,
            "half a pair");
-    v = ngx_http_agentstream_json_get(&json, 0, "");
+    v = ngx_http_agentstream_json_get(&json, json.root, "");
     tap_is(ngx_http_agentstream_json_is(&json, v, "empty"), 1,
            "an empty name");
 
-    tap_ok(ngx_http_agentstream_json_get(&json, 0, "back\\slash") != 0,
+    tap_ok(ngx_http_agentstream_json_get(&json, json.root, "back\\slash") != 0,
            "a name with a backslash");
-    tap_is(ngx_http_agentstream_json_get(&json, 0, "back\\\\slash"), 0,
+    tap_is(ngx_http_agentstream_json_get(&json, json.root, "back\\\\slash"), 0,
            "a name is not its escaped form");
-    tap_is(ngx_http_agentstream_json_get(&json, 0, "n"), 0, "absent");
-    tap_is(ngx_http_agentstream_json_get(&json, 0, "abc"), 0, "absent, too");
-    tap_is(ngx_http_agentstream_json_get(&json, 0, "p"), 0,
+    tap_is(ngx_http_agentstream_json_get(&json, json.root, "n"), 0, "absent");
+    tap_is(ngx_http_agentstream_json_get(&json, json.root, "abc"), 0,
+           "absent, too");
+    tap_is(ngx_http_agentstream_json_get(&json, json.root, "p"), 0,
            "a member of a member is none");
-    tap_is(ngx_http_agentstream_json_get(&json, 0, "x\\u0041\\n"), 0,
+    tap_is(ngx_http_agentstream_json_get(&json, json.root, "x\\u0041\\n"), 0,
            "a value is no name");
 
-    a = ngx_http_agentstream_json_get(&json, 0, "b");
+    a = ngx_http_agentstream_json_get(&json, json.root, "b");
     tap_is(ngx_http_agentstream_json_get(&json, a, "z"), 0,
            "an array has no members");
     tap_is_str(ngx_http_agentstream_json_raw(&json, a),
@@ -110,7 +134,7 @@ test_accessors(void)
     tap_is(ngx_http_agentstream_json_first(&json, v), 0,
            "a number has no elements");
 
-    o = ngx_http_agentstream_json_get(&json, 0, "o");
+    o = ngx_http_agentstream_json_get(&json, json.root, "o");
     v = ngx_http_agentstream_json_first(&json, o);
     tap_is_str(ngx_http_agentstream_json_string(&json, v), "p", "first name");
     tap_is_str(ngx_http_agentstream_json_raw(&json, v + 1), "{\"q\":[]}",
@@ -128,27 +152,21 @@ test_accessors(void)
     tap_is(ngx_http_agentstream_json_first(&json, v), 0, "an empty array");
 
     tap_is(ngx_http_agentstream_json_type(&json,
-                      ngx_http_agentstream_json_get(&json, 0, "t")),
+                      ngx_http_agentstream_json_get(&json, json.root, "t")),
            NGX_HTTP_AGENTSTREAM_JSON_TRUE, "true");
     tap_is(ngx_http_agentstream_json_type(&json,
-                      ngx_http_agentstream_json_get(&json, 0, "f")),
+                      ngx_http_agentstream_json_get(&json, json.root, "f")),
            NGX_HTTP_AGENTSTREAM_JSON_FALSE, "false");
     tap_is(ngx_http_agentstream_json_type(&json,
-                      ngx_http_agentstream_json_get(&json, 0, "x")),
+                      ngx_http_agentstream_json_get(&json, json.root, "x")),
            NGX_HTTP_AGENTSTREAM_JSON_NULL, "null");
 
     /* a failed parse forgets what was there */
 
     tap_is(ngx_http_agentstream_json_parse(&json, (u_char *) "{\"a\":1", 6),
            NGX_DECLINED, "an invalid text");
-    tap_is(ngx_http_agentstream_json_type(&json, 0),
-           NGX_HTTP_AGENTSTREAM_JSON_NONE, "no root");
-    tap_is(ngx_http_agentstream_json_get(&json, 0, "a"), 0, "no members");
-    tap_is(ngx_http_agentstream_json_first(&json, 0), 0, "no elements");
-    tap_is(ngx_http_agentstream_json_raw(&json, 0).len, 0, "no raw text");
-    tap_is(ngx_http_agentstream_json_string(&json, 0).len, 0, "no string");
-    tap_is(ngx_http_agentstream_json_is(&json, 0, ""), 0, "is nothing");
-    tap_is(ngx_http_agentstream_json_integer(&json, 0, -7), -7, "no integer");
+    tap_is(json.root, 0, "no root");
+    test_absent(&json);
 
     ngx_http_agentstream_json_destroy(&json);
 
@@ -184,7 +202,7 @@ test_integers(void)
         ngx_http_agentstream_json_parse(&json, (u_char *) tests[i].text,
                                         strlen(tests[i].text));
 
-        tap_is(ngx_http_agentstream_json_integer(&json, 0, 42),
+        tap_is(ngx_http_agentstream_json_integer(&json, json.root, 42),
                tests[i].value, tests[i].text);
     }
 
@@ -213,7 +231,7 @@ test_memory(void)
 
     tap_ok(json.tokens == tokens && json.nalloc == n, "tokens are reused");
 
-    /* an array of n zeros has n + 1 tokens */
+    /* an array of n zeros has n + 2 tokens, with the reserved one */
 
     text = malloc(2 * 200000 + 1);
     text[0] = '[';
@@ -228,7 +246,7 @@ test_memory(void)
         text[len - 1] = ']';
 
         if (ngx_http_agentstream_json_parse(&json, text, len) != NGX_OK
-            || json.ntokens != i + 1)
+            || json.ntokens != i + 2)
         {
             tap_ok(0, "%lu tokens", (unsigned long) i);
         }
@@ -241,22 +259,22 @@ test_memory(void)
     ngx_http_agentstream_json_parse(&json, (u_char *) "[]", 2);
     tap_is(json.nalloc, n, "the next parse gives the memory back");
 
-    text[2 * 65535] = ']';
-    ngx_http_agentstream_json_parse(&json, text, 2 * 65535 + 1);
+    text[2 * 65534] = ']';
+    ngx_http_agentstream_json_parse(&json, text, 2 * 65534 + 1);
     tap_is(json.nalloc, 65536, "64k tokens");
 
     tokens = json.tokens;
     ngx_http_agentstream_json_parse(&json, (u_char *) "[]", 2);
     tap_ok(json.tokens == tokens && json.nalloc == 65536, "are kept");
 
-    text[2 * 65535] = ',';
+    text[2 * 65534] = ',';
     text[2 * 65536] = ']';
 
     tap_fail_realloc = 1;
 
     tap_is(ngx_http_agentstream_json_parse(&json, text, 2 * 65536 + 1),
            NGX_ERROR, "no memory");
-    tap_is(ngx_http_agentstream_json_type(&json, 0),
+    tap_is(ngx_http_agentstream_json_type(&json, json.root),
            NGX_HTTP_AGENTSTREAM_JSON_NONE, "no tokens after that");
 
     ngx_http_agentstream_json_destroy(&json);

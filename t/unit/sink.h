@@ -263,9 +263,9 @@ feed_messages(fixture_t *f, const char *session, const char *messages)
     rc = ngx_http_agentstream_json_parse(&f->json, (u_char *) copy,
                                          strlen(messages));
 
-    for (v = ngx_http_agentstream_json_first(&f->json, 0);
+    for (v = ngx_http_agentstream_json_first(&f->json, f->json.root);
          v && rc == NGX_OK;
-         v = ngx_http_agentstream_json_next(&f->json, 0, v))
+         v = ngx_http_agentstream_json_next(&f->json, f->json.root, v))
     {
         rc = ngx_http_agentstream_translate_listed(f->tr, &id, &f->json, v,
                                                    &list);

@@ -201,9 +201,9 @@ stored(const char *fmt, ...)
     rc = ngx_http_agentstream_json_parse(&t.json, (u_char *) text,
                                          strlen(text));
 
-    for (v = ngx_http_agentstream_json_first(&t.json, 0);
+    for (v = ngx_http_agentstream_json_first(&t.json, t.json.root);
          v && rc == NGX_OK;
-         v = ngx_http_agentstream_json_next(&t.json, 0, v))
+         v = ngx_http_agentstream_json_next(&t.json, t.json.root, v))
     {
         rc = ngx_http_agentstream_translate_listed(t.tr, &session, &t.json, v,
                                                    &list);

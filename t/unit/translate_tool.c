@@ -332,7 +332,8 @@ asks_answered(ngx_uint_t permission, const char *list)
     rc = ngx_http_agentstream_json_parse(&f.json, (u_char *) copy,
                                          strlen(list));
     if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_translate_asks(f.tr, &f.json, 0, permission);
+        rc = ngx_http_agentstream_translate_asks(f.tr, &f.json, f.json.root,
+                                                 permission);
     }
 
     tap_ok(rc == NGX_OK, "a list of what waits");
