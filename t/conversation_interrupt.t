@@ -1,11 +1,12 @@
 #!/usr/bin/perl
 
 # Interrupts where only a scripted OpenCode can hold them: before the prompt,
-# while it is on its way, while the abort is on its way, when the abort fails.
+# while it is on its way, while the abort is on its way, when the abort fails
+# or takes long.
 #
 # Broken by: an abort that is sent before OpenCode works on the prompt; a turn
-# that ends while its abort is not answered, so that it hits the next one; an
-# owner that does not hear of a mark that another worker made.
+# that ends while its abort is not answered, so that it hits the next one; a
+# second abort while the first one is not answered; an owner that does not hear of a mark that another worker made.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -21,6 +22,7 @@ prompt_on_its_way();
 accepted_but_idle();
 abort_on_its_way();
 abort_fails();
+abort_takes_long();
 many();
 
 $t->done();
@@ -117,6 +119,21 @@ sub abort_fails {
     interrupt($s);
     cancelled($c, 'failing');
     is(scalar log_of(qr{$s/abort}), 2, 'failing: it is tried again');
+}
+
+
+# longer than the time after which OpenCode is asked how the turn stands
+
+sub abort_takes_long {
+    my $s = $t->session();
+
+    rules({ url => "^/session/$s/abort", delay => 4500, times => 1 });
+    my $c = $t->send_message($s, $long);
+    $t->wait([$c], until => sub { $_[0]->packets() > 2 });
+    interrupt($s);
+    cancelled($c, 'slow');
+    is(scalar log_of(qr{$s/abort}), 1, 'slow: one abort at a time');
+    clean($s, 'slow');
 }
 
 

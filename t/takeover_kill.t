@@ -7,7 +7,8 @@
 #
 # Broken by: a turn that nobody adopts, or two workers do; text sent again
 # after it was reconciled; a sequence that starts anew; a lock or a session
-# that stays taken; a half-written packet that is read.
+# that stays taken; a half-written packet that is read; an abort for a prompt
+# that was never sent.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -15,7 +16,11 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 
-my $t = AgentStream->new(attach(timeout => 120));
+my $t = AgentStream->new(attach(timeout => 120, server => '
+        location /impatient {
+            agentstream /opencode/;
+            agentstream_idle_timeout 1s;
+        }'));
 my @workers = $t->workers();
 
 
@@ -115,6 +120,27 @@ for my $url ('/session/ses_\w+$', '/prompt_async') {
        "killed at $url: nothing runs");
     check_turn($t->turn($s, 'text:2:24:0'), "killed at $url: the next turn");
 }
+
+# a turn whose prompt was never sent is given up by the worker that took it
+# over: nothing of it is to be aborted, but something of others could be
+
+@workers = $t->workers();
+$s = $t->session();
+$t->control('config', { rules => [{ url => "/session/$s\$",
+                                    delay => 60000 }] });
+$sender = on_worker($t, $workers[0], send_to($s, 'text:20:24:50'));
+sleep(0.3);
+my $given_up = on_worker($t, $workers[1], 'GET', "/impatient/$s/events",
+                         headers => { Accept => 'text/event-stream' });
+sleep(0.2);
+kill_worker($t, $workers[0]);
+ok($t->wait([$given_up], timeout => 20), 'given up: the reader ends');
+is(join(' ', types($given_up->packets())), 'error', 'given up: one packet')
+    or diag($given_up->body());
+is(scalar(grep { m{$s/(abort|prompt)} } $t->upstream()), 0,
+   'given up: neither prompt nor abort');
+$t->control('config', { rules => [] });
+check_turn($t->turn($s, 'text:2:24:0'), 'given up: the next turn');
 
 # tools and thoughts: nothing is told twice, and what OpenCode has stored by
 # then is told within seconds, not with the end

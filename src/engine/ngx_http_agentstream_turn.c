@@ -448,9 +448,7 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 
     if (turn->interrupt_at && (ngx_msec_int_t) (now - turn->interrupt_at) >= 0)
     {
-        turn->interrupt_at = 0;
-        turn->interrupting = 0;
-        ngx_http_agentstream_turn_reconcile(turn);
+        ngx_http_agentstream_turn_interrupt_expire(turn);
 
     } else if ((turn->settle_at
                 && (ngx_msec_int_t) (now - turn->settle_at) >= 0)

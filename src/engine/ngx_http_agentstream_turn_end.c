@@ -49,7 +49,7 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     turn->code = code;
     turn->reason = reason;
 
-    if (unprompted && !turn->adopted) {
+    if (unprompted) {
         /* nothing of ours runs there, but something else may */
         ngx_http_agentstream_turn_aborted(turn);
         return;
@@ -125,9 +125,10 @@ ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
 {
     ngx_int_t  rc;
 
-    if (turn->interrupt) {
+    if (turn->interrupt_call) {
         /* or the abort would hit the session's next turn */
-        turn->held = 1;
+        ngx_http_agentstream_turn_set_interrupt(turn,
+                                 ngx_http_agentstream_turn_interrupt_ending, 0);
         return;
     }
 
@@ -270,9 +271,9 @@ ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
         turn->call = NULL;
     }
 
-    if (turn->interrupt) {
-        ngx_http_agentstream_call_close(turn->interrupt);
-        turn->interrupt = NULL;
+    if (turn->interrupt_call) {
+        ngx_http_agentstream_call_close(turn->interrupt_call);
+        turn->interrupt_call = NULL;
     }
 
     ngx_http_agentstream_turn_close_lookups(turn);

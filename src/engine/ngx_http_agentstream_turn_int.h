@@ -64,11 +64,32 @@ typedef enum {
 } ngx_http_agentstream_turn_stream_e;
 
 
+/* the abort that interrupts a turn; that a turn is to be interrupted says its
+   node */
+
+typedef enum {
+    /* no abort is on its way */
+    ngx_http_agentstream_turn_interrupt_none = 0,
+
+    /* it was sent, and is not answered yet */
+    ngx_http_agentstream_turn_interrupt_sent,
+
+    /* it was answered, or could not be sent.  The turn has some time to end;
+       then OpenCode is asked, and the abort repeated if it still works */
+    ngx_http_agentstream_turn_interrupt_pause,
+
+    /* the turn is over, but the abort is not answered.  The terminal packet
+       waits for the answer, or the abort could hit the session's next turn */
+    ngx_http_agentstream_turn_interrupt_ending
+} ngx_http_agentstream_turn_interrupt_e;
+
+
 typedef struct {
     /* what every event needs comes first, in few cache lines */
     ngx_http_agentstream_sub_t           sub;
     ngx_http_agentstream_turn_phase_e    phase;
     ngx_http_agentstream_turn_stream_e   stream;
+    ngx_http_agentstream_turn_interrupt_e  interrupt;
 
     unsigned                             started:1;    /* "turn_started" is
                                                           out, or must not */
@@ -89,9 +110,6 @@ typedef struct {
                                                           end */
     unsigned                             announce:1;   /* it began */
     unsigned                             settling:1;   /* idle was said */
-    unsigned                             interrupting:1;
-    unsigned                             held:1;       /* ends when the abort
-                                                          is answered */
     unsigned                             squeezed:1;   /* a packet found no
                                                           room: it is logged */
     unsigned                             crowded:1;    /* too many wait for an
@@ -133,8 +151,9 @@ typedef struct {
     ngx_uint_t                           nwaiting; /* of them */
     ngx_msec_t                           ask_at;   /* the first is due, or
                                                       earlier; 0: none is */
-    ngx_http_agentstream_call_t         *interrupt;    /* abort in flight, or
-                                                          NULL */
+    ngx_http_agentstream_call_t         *interrupt_call;   /* the abort, while
+                                                              it is not answered
+                                                            */
 
     ngx_queue_t                          held_events;
     size_t                               held_size;
@@ -149,7 +168,8 @@ typedef struct {
     ngx_msec_t                           settle_at;
     ngx_msec_t                           flush_at;
     ngx_msec_t                           watched_at;   /* asked for clients */
-    ngx_msec_t                           interrupt_at; /* see whether it did */
+    ngx_msec_t                           interrupt_at; /* see whether the turn
+                                                          was interrupted */
     ngx_msec_t                           check_at;     /* look for the prompt */
     ngx_msec_t                           check_until;
 
@@ -189,6 +209,11 @@ typedef struct ngx_http_agentstream_turns_s {
 /* the only place where turn->stream is changed */
 void ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_turn_stream_e stream);
+
+/* the only place where turn->interrupt is changed; OpenCode is asked how the
+   turn stands after that time, 0: it is not asked */
+void ngx_http_agentstream_turn_set_interrupt(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_interrupt_e interrupt, ngx_msec_t time);
 
 void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ready(void *data);
@@ -270,6 +295,9 @@ void ngx_http_agentstream_turn_ask_close(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_interrupt_check(
     ngx_http_agentstream_turn_t *turn, ngx_uint_t busy);
 void ngx_http_agentstream_turn_interrupt_handler(void *data);
+/* the turn should have ended by now */
+void ngx_http_agentstream_turn_interrupt_expire(
+    ngx_http_agentstream_turn_t *turn);
 
 /* how often it is asked whether anybody still watches */
 #define NGX_HTTP_AGENTSTREAM_TURN_DETACH  500

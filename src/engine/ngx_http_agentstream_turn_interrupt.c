@@ -17,10 +17,10 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* an aborted turn ends within this time, or it is looked after */
+/* an aborted turn ends within this time, or OpenCode is asked for it */
 #define NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT  3000
 
-/* and when it could not be made, or was refused */
+/* the same, when the abort could not be sent or was refused */
 #define NGX_HTTP_AGENTSTREAM_TURN_REPEAT     1000
 
 
@@ -76,12 +76,14 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_call_t             *call;
     ngx_http_agentstream_translate_state_t  *state;
 
-    if (turn->node == NULL || !turn->node->interrupted || turn->interrupting) {
+    if (turn->node == NULL || !turn->node->interrupted
+        || turn->interrupt != ngx_http_agentstream_turn_interrupt_none)
+    {
         return;
     }
 
     if (turn->phase < ngx_http_agentstream_turn_prompting && turn->adopted) {
-        /* its prompt is out: when it is known how it stands */
+        /* when it is known how the turn stands that was taken over */
         return;
     }
 
@@ -131,18 +133,21 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
                                             &turn->session, NULL,
                                             &turn->directory);
 
-    turn->interrupting = 1;
-    turn->interrupt_at = ngx_current_msec
-                         + (call ? NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT
-                                 : NGX_HTTP_AGENTSTREAM_TURN_REPEAT);
-
     if (call) {
         call->done_handler = ngx_http_agentstream_turn_interrupt_done;
         call->data = turn;
 
-        turn->interrupt = call;
+        turn->interrupt_call = call;
 
+        ngx_http_agentstream_turn_set_interrupt(turn,
+                                      ngx_http_agentstream_turn_interrupt_sent,
+                                      NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT);
         ngx_http_agentstream_call_open(call);
+
+    } else {
+        ngx_http_agentstream_turn_set_interrupt(turn,
+                                     ngx_http_agentstream_turn_interrupt_pause,
+                                     NGX_HTTP_AGENTSTREAM_TURN_REPEAT);
     }
 
     ngx_http_agentstream_turn_schedule(turn);
@@ -157,7 +162,7 @@ ngx_http_agentstream_turn_interrupt_done(void *data,
 
     ngx_uint_t  failed;
 
-    turn->interrupt = NULL;
+    turn->interrupt_call = NULL;
     failed = (call->status < 200 || call->status >= 300);
 
     if (failed) {
@@ -166,17 +171,36 @@ ngx_http_agentstream_turn_interrupt_done(void *data,
                       "turn %V", call->status, &turn->session, &turn->id);
     }
 
-    if (turn->held) {
-        turn->held = 0;
+    if (turn->interrupt == ngx_http_agentstream_turn_interrupt_ending) {
+        ngx_http_agentstream_turn_set_interrupt(turn,
+                                   ngx_http_agentstream_turn_interrupt_none, 0);
         ngx_http_agentstream_turn_finish(turn);
         return;
     }
 
-    turn->interrupt_at = ngx_current_msec
-                         + (failed ? NGX_HTTP_AGENTSTREAM_TURN_REPEAT
-                                   : NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT);
+    ngx_http_agentstream_turn_set_interrupt(turn,
+                                     ngx_http_agentstream_turn_interrupt_pause,
+                                     failed
+                                     ? NGX_HTTP_AGENTSTREAM_TURN_REPEAT
+                                     : NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT);
 
     ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+void
+ngx_http_agentstream_turn_interrupt_expire(ngx_http_agentstream_turn_t *turn)
+{
+    /* an abort that is not answered is not sent again: the first one could be
+       done when the second one has ended the turn, and hit the next */
+
+    ngx_http_agentstream_turn_set_interrupt(turn,
+                                   turn->interrupt_call
+                                   ? ngx_http_agentstream_turn_interrupt_sent
+                                   : ngx_http_agentstream_turn_interrupt_none,
+                                   0);
+
+    ngx_http_agentstream_turn_reconcile(turn);
 }
 
 

@@ -318,17 +318,19 @@ ngx_http_agentstream_turn_prompt_done(void *data,
 }
 
 
-/* whether not a byte of the prompt has left */
+/* whether not a byte of the prompt has left, from this worker or from the one
+   that had the turn before */
 
 ngx_uint_t
 ngx_http_agentstream_turn_unprompted(ngx_http_agentstream_turn_t *turn)
 {
-    if (turn->phase == ngx_http_agentstream_turn_prompting) {
-        return turn->call && turn->check == 0
-               && ngx_http_agentstream_call_unsent(turn->call);
+    if (!turn->node->prompted) {
+        return 1;
     }
 
-    return turn->phase < ngx_http_agentstream_turn_prompting;
+    return turn->phase == ngx_http_agentstream_turn_prompting
+           && turn->call && turn->check == 0
+           && ngx_http_agentstream_call_unsent(turn->call);
 }
 
 

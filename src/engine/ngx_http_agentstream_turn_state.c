@@ -18,6 +18,7 @@
 
 
 #define stream(state)  (1 << ngx_http_agentstream_turn_stream_ ## state)
+#define interrupt(state)  (1 << ngx_http_agentstream_turn_interrupt_ ## state)
 
 
 typedef struct {
@@ -42,6 +43,16 @@ static ngx_http_agentstream_turn_state_t
 };
 
 
+static ngx_http_agentstream_turn_state_t
+    ngx_http_agentstream_turn_interrupts[] =
+{
+    { "none", interrupt(sent)|interrupt(pause) },
+    { "sent", interrupt(pause)|interrupt(ending) },
+    { "pause", interrupt(none) },
+    { "ending", interrupt(none) }
+};
+
+
 void
 ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_turn_stream_e stream)
@@ -60,6 +71,19 @@ ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,
 
         ngx_http_agentstream_translate_gap(turn->translate);
     }
+}
+
+
+void
+ngx_http_agentstream_turn_set_interrupt(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_interrupt_e interrupt, ngx_msec_t time)
+{
+    ngx_http_agentstream_turn_check_state(turn, "interrupt",
+                                          ngx_http_agentstream_turn_interrupts,
+                                          turn->interrupt, interrupt);
+
+    turn->interrupt = interrupt;
+    turn->interrupt_at = time ? ngx_current_msec + time : 0;
 }
 
 
