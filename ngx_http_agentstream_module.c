@@ -349,7 +349,7 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
 {
     ngx_http_agentstream_main_conf_t *amcf = conf;
 
-    ngx_pool_cleanup_t           *cln;
+    ngx_core_conf_t              *ccf;
     ngx_http_agentstream_zone_t  *zone;
 
     ngx_conf_init_size_value(amcf->zone_size, 64 * 1024 * 1024);
@@ -359,22 +359,13 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
         return NGX_CONF_OK;
     }
 
-    zone = ngx_pcalloc(cf->pool, sizeof(ngx_http_agentstream_zone_t));
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                           ngx_core_module);
+
+    zone = ngx_http_agentstream_store_open(cf->pool, ccf, amcf->retain);
     if (zone == NULL) {
         return NGX_CONF_ERROR;
     }
-
-    cln = ngx_pool_cleanup_add(cf->pool, 0);
-    if (cln == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    cln->handler = ngx_http_agentstream_zone_cleanup;
-    cln->data = zone;
-
-    zone->retain = amcf->retain;
-    zone->core = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                                  ngx_core_module);
 
     amcf->zone = ngx_shared_memory_add(cf, &ngx_http_agentstream_zone_name,
                                        amcf->zone_size,
@@ -383,7 +374,7 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    amcf->zone->init = ngx_http_agentstream_zone_init;
+    amcf->zone->init = ngx_http_agentstream_store_init;
     amcf->zone->data = zone;
 
     return NGX_CONF_OK;
@@ -623,7 +614,7 @@ ngx_http_agentstream_init_module(ngx_cycle_t *cycle)
                                                ngx_http_agentstream_module);
 
     if (amcf && amcf->used && !ngx_test_config) {
-        ngx_http_agentstream_zone_keep(amcf->zone->data);
+        ngx_http_agentstream_store_keep(amcf->zone->data);
     }
 
     return NGX_OK;
@@ -659,7 +650,7 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
 
     worker->zone = amcf->zone->data;
 
-    ngx_http_agentstream_zone_init_worker(worker->zone);
+    worker->stats = ngx_http_agentstream_store_init_worker(worker->zone);
 
     if (ngx_http_agentstream_call_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_clock_init_worker(cycle) != NGX_OK
@@ -701,5 +692,5 @@ ngx_http_agentstream_exit_process(ngx_cycle_t *cycle)
     ngx_http_agentstream_hub_exit();
     ngx_http_agentstream_notify_exit_worker();
     ngx_http_agentstream_output_exit_worker();
-    ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_worker->zone);
+    ngx_http_agentstream_store_exit_worker(ngx_http_agentstream_worker->zone);
 }

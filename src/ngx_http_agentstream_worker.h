@@ -22,6 +22,7 @@
 
 typedef struct {
     struct ngx_http_agentstream_zone_s        *zone;
+    uint64_t                                  *stats;    /* see store.h */
     struct ngx_http_agentstream_calls_s       *calls;
     struct ngx_http_agentstream_clock_s       *clock;
     struct ngx_http_agentstream_hubs_s        *hubs;

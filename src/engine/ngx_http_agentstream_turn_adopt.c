@@ -87,7 +87,7 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
     zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_zone_lock(zone);
-    turn->node->walked = 0;
+    turn->node->pinned = 0;
     ngx_http_agentstream_zone_place_locked(zone, turn->node);
     ngx_http_agentstream_zone_unlock(zone);
 
@@ -149,17 +149,15 @@ ngx_http_agentstream_turn_claim(ngx_str_t *id, ngx_uint_t claim)
 
     if (node
         && (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-            || !ngx_http_agentstream_zone_dead_locked(zone, node->owner,
-                                                      node->generation)))
+            || !ngx_http_agentstream_zone_dead_locked(zone, &node->owner)))
     {
         node = NULL;
     }
 
     if (node && claim) {
-        node->owner = zone->slot;
-        node->generation = zone->generation;
+        node->owner = zone->self;
         node->ended = 0;
-        node->walked = 1;
+        node->pinned = 1;
         ngx_http_agentstream_zone_place_locked(zone, node);
     }
 
@@ -330,7 +328,7 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 done:
 
     ngx_http_agentstream_zone_lock(zone);
-    node->walked = 0;
+    node->pinned = 0;
     node->session->unsure = 1;
     ngx_http_agentstream_zone_finish_locked(zone, node);
     ngx_http_agentstream_zone_unlock(zone);

@@ -19,8 +19,6 @@
 #include "ngx_http_agentstream_reader.h"
 
 
-#define NGX_HTTP_AGENTSTREAM_READER_OWNER  900
-
 #define NGX_HTTP_AGENTSTREAM_RETRY_LEN     (sizeof("retry: 1000\n\n") - 1)
 
 
@@ -39,7 +37,6 @@ typedef struct {
     ngx_http_agentstream_reader_args_t   args;
     ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_event_t                          start;
-    ngx_msec_t                           asked_at;     /* after the owner */
     ngx_uint_t                           refused;      /* see args.attach */
     u_char                               turn[
                                          NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
@@ -454,13 +451,9 @@ ngx_http_agentstream_reader_look(ngx_http_agentstream_reader_t *reader,
     if (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED) {
         view->ended = view->all;
 
-    } else if (!view->more
-               && ngx_current_msec - reader->asked_at
-                  > NGX_HTTP_AGENTSTREAM_READER_OWNER)
-    {
-        reader->asked_at = ngx_current_msec;
-        view->orphan = ngx_http_agentstream_zone_dead_locked(zone,
-                                               node->owner, node->generation);
+    } else if (!view->more) {
+        view->orphan = ngx_http_agentstream_zone_gone_locked(zone,
+                                                             &node->owner);
     }
 
 done:

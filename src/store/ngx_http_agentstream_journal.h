@@ -19,16 +19,6 @@
  */
 
 
-/* a reader's place; zeroed and with the seq wanted next it is a valid one */
-
-typedef struct {
-    uint64_t                             seq;      /* next one to read */
-    ngx_http_agentstream_block_t        *block;    /* hint: where it is */
-    uint32_t                             offset;
-    ngx_uint_t                           dropped;  /* the hint's age */
-} ngx_http_agentstream_cursor_t;
-
-
 /* a new turn has room for its first packets; NGX_ERROR: the zone is full */
 ngx_int_t ngx_http_agentstream_journal_create_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);

@@ -5,10 +5,17 @@
 
 
 /*
- * Waking.  A watch stands for one turn that somebody in this worker
+ * Waking.  A watch stands for one turn or session that somebody in this worker
  * waits for; its bit in the turn's node asks the owner for a wake-up through
  * this worker's eventfd.  Waiters may detach, themselves or others, while they
- * are woken.  Should a wake-up be lost, a slow poll finds what it was about.
+ * are woken.
+ *
+ * A wake-up names what it is about by a mark, which is a range of hashes; the
+ * tree of watches is sorted by hash, so that a mark is a range of the tree,
+ * too. The poll only asks whether a worker has died, which wakes nobody; then
+ * all waiters look.  Beside that, it has a sixteenth of all watches look each
+ * second: whatever could not be done when it was due, for want of memory, is
+ * tried again.
  */
 
 
@@ -18,7 +25,10 @@
 #include "ngx_http_agentstream_notify.h"
 
 
-#define NGX_HTTP_AGENTSTREAM_POLL  1000
+#define NGX_HTTP_AGENTSTREAM_POLL         1000
+
+/* polls until each watch had its turn */
+#define NGX_HTTP_AGENTSTREAM_POLL_ROUNDS  16
 
 
 struct ngx_http_agentstream_watch_s {
@@ -41,6 +51,7 @@ typedef struct ngx_http_agentstream_notify_s {
     ngx_uint_t                           nfollow;  /* of them sessions */
     ngx_connection_t                    *connection;
     ngx_event_t                          poll;
+    ngx_uint_t                           round;
     void                               (*exit)(void);
 } ngx_http_agentstream_notify_t;
 
@@ -51,13 +62,17 @@ static ngx_int_t ngx_http_agentstream_notify_add(
     ngx_http_agentstream_waiter_t *waiter, ngx_str_t *id, ngx_uint_t follow);
 static void ngx_http_agentstream_notify_mark(
     ngx_http_agentstream_watch_t *watch, ngx_uint_t set);
-static void ngx_http_agentstream_notify_signal(uint64_t *slots);
+static void ngx_http_agentstream_notify_signal(uint64_t *slots,
+    ngx_str_t *id);
 static void ngx_http_agentstream_notify_release(
     ngx_http_agentstream_watch_t *watch);
 static void ngx_http_agentstream_notify_run(
     ngx_http_agentstream_watch_t *watch);
+static void ngx_http_agentstream_notify_take(
+    ngx_http_agentstream_notify_t *notify, ngx_uint_t mark, ngx_uint_t n,
+    ngx_queue_t *todo);
 static void ngx_http_agentstream_notify_run_all(
-    ngx_http_agentstream_notify_t *notify);
+    ngx_http_agentstream_notify_t *notify, ngx_queue_t *todo);
 static void ngx_http_agentstream_notify_read_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_notify_poll_handler(ngx_event_t *ev);
 
@@ -88,14 +103,14 @@ ngx_http_agentstream_notify_init_worker(ngx_cycle_t *cycle, void (*exit)(void))
 
     zone = ngx_http_agentstream_worker->zone;
 
-    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+    if (zone->self.slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
         ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
                       "agentstream notify: more workers than when the zone "
                       "was made, packets of other workers are polled for");
         return NGX_OK;
     }
 
-    c = ngx_get_connection(zone->sh->slots[zone->slot].fd, cycle->log);
+    c = ngx_get_connection(zone->sh->slots[zone->self.slot].fd, cycle->log);
     if (c == NULL) {
         return NGX_ERROR;
     }
@@ -244,15 +259,15 @@ ngx_http_agentstream_notify_mark(ngx_http_agentstream_watch_t *watch,
         set = (notify->nfollow != 0);
     }
 
-    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+    if (zone->self.slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
         return;
     }
 
     ngx_http_agentstream_zone_lock(zone);
 
     if (watch->follow) {
-        bit = (uint64_t) 1 << (zone->slot % 64);
-        followers = &zone->sh->followers[zone->slot / 64];
+        bit = (uint64_t) 1 << (zone->self.slot % 64);
+        followers = &zone->sh->followers[zone->self.slot / 64];
         *followers = set ? (*followers | bit) : (*followers & ~bit);
 
     } else {
@@ -260,7 +275,7 @@ ngx_http_agentstream_notify_mark(ngx_http_agentstream_watch_t *watch,
 
         if (node) {
             node->seen_at = ngx_current_msec;
-            ngx_http_agentstream_zone_watch_locked(zone, node, zone->slot,
+            ngx_http_agentstream_zone_watch_locked(zone, node, zone->self.slot,
                                                    set);
         }
     }
@@ -301,7 +316,7 @@ void
 ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers,
     ngx_http_agentstream_watch_t **watch)
 {
-    ngx_http_agentstream_notify_signal(watchers);
+    ngx_http_agentstream_notify_signal(watchers, turn);
 
     if (*watch == NULL) {
         *watch = ngx_http_agentstream_notify_find(
@@ -333,7 +348,8 @@ ngx_http_agentstream_notify_announce(ngx_str_t *session)
     ngx_http_agentstream_watch_t  *watch;
 
     ngx_http_agentstream_notify_signal(
-                            ngx_http_agentstream_worker->zone->sh->followers);
+                            ngx_http_agentstream_worker->zone->sh->followers,
+                            session);
 
     watch = ngx_http_agentstream_notify_find(
                                  ngx_http_agentstream_worker->notify, session);
@@ -346,18 +362,31 @@ ngx_http_agentstream_notify_announce(ngx_str_t *session)
 void
 ngx_http_agentstream_notify_all(void)
 {
-    ngx_http_agentstream_notify_run_all(ngx_http_agentstream_worker->notify);
+    ngx_queue_t                     todo;
+    ngx_http_agentstream_notify_t  *notify;
+
+    notify = ngx_http_agentstream_worker->notify;
+
+    ngx_queue_init(&todo);
+    ngx_http_agentstream_notify_take(notify, 0,
+                                     NGX_HTTP_AGENTSTREAM_MARKS * 64, &todo);
+    ngx_http_agentstream_notify_run_all(notify, &todo);
 }
 
 
+/* the id is that of the watches concerned; the mark is set before the worker is
+   woken, so that it finds it */
+
 static void
-ngx_http_agentstream_notify_signal(uint64_t *slots)
+ngx_http_agentstream_notify_signal(uint64_t *slots, ngx_str_t *id)
 {
+    uint32_t                      hash;
     uint64_t                      one, mask;
     ngx_uint_t                    i, slot;
     ngx_http_agentstream_zone_t  *zone;
 
     one = 1;
+    hash = 0;
     zone = ngx_http_agentstream_worker->zone;
 
     for (i = 0; i * 64 < zone->sh->nslots; i++) {
@@ -365,9 +394,15 @@ ngx_http_agentstream_notify_signal(uint64_t *slots)
         for (mask = slots[i]; mask; mask &= mask - 1) {
             slot = i * 64 + __builtin_ctzll(mask);
 
-            if (slot == zone->slot) {
+            if (slot == zone->self.slot) {
                 continue;
             }
+
+            if (hash == 0) {
+                hash = ngx_murmur_hash2(id->data, id->len);
+            }
+
+            ngx_http_agentstream_zone_mark(zone, slot, hash);
 
             if (write(zone->sh->slots[slot].fd, &one, sizeof(one)) == -1) {
                 ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, ngx_errno,
@@ -404,24 +439,58 @@ ngx_http_agentstream_notify_run(ngx_http_agentstream_watch_t *watch)
 }
 
 
+/* the watches of n marks are moved to the queue */
+
 static void
-ngx_http_agentstream_notify_run_all(ngx_http_agentstream_notify_t *notify)
+ngx_http_agentstream_notify_take(ngx_http_agentstream_notify_t *notify,
+    ngx_uint_t mark, ngx_uint_t n, ngx_queue_t *todo)
 {
-    ngx_queue_t                    todo, *q;
+    uint64_t                       end;
+    ngx_rbtree_key_t               key;
+    ngx_rbtree_node_t             *node, *found, *sentinel;
     ngx_http_agentstream_watch_t  *watch;
 
-    if (ngx_queue_empty(&notify->watches)) {
-        return;
+    key = (ngx_rbtree_key_t) mark << NGX_HTTP_AGENTSTREAM_MARK_SHIFT;
+    end = (uint64_t) (mark + n) << NGX_HTTP_AGENTSTREAM_MARK_SHIFT;
+
+    found = NULL;
+    node = notify->tree.root;
+    sentinel = notify->tree.sentinel;
+
+    while (node != sentinel) {
+
+        if (node->key >= key) {
+            found = node;
+            node = node->left;
+
+        } else {
+            node = node->right;
+        }
     }
+
+    for ( /* void */ ;
+          found && found->key < end;
+          found = ngx_rbtree_next(&notify->tree, found))
+    {
+        watch = (ngx_http_agentstream_watch_t *) found;
+
+        ngx_queue_remove(&watch->queue);
+        ngx_queue_insert_tail(todo, &watch->queue);
+    }
+}
+
+
+static void
+ngx_http_agentstream_notify_run_all(ngx_http_agentstream_notify_t *notify,
+    ngx_queue_t *todo)
+{
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_watch_t  *watch;
 
     /* watches may come and go meanwhile, each one is taken once */
 
-    ngx_queue_init(&todo);
-    ngx_queue_add(&todo, &notify->watches);
-    ngx_queue_init(&notify->watches);
-
-    while (!ngx_queue_empty(&todo)) {
-        q = ngx_queue_head(&todo);
+    while (!ngx_queue_empty(todo)) {
+        q = ngx_queue_head(todo);
         ngx_queue_remove(q);
         ngx_queue_insert_tail(&notify->watches, q);
 
@@ -434,7 +503,10 @@ ngx_http_agentstream_notify_run_all(ngx_http_agentstream_notify_t *notify)
 static void
 ngx_http_agentstream_notify_read_handler(ngx_event_t *ev)
 {
-    uint64_t                        n;
+    uint64_t                        n, words, mask;
+    uint64_t                        marks[NGX_HTTP_AGENTSTREAM_MARKS];
+    ngx_uint_t                      i;
+    ngx_queue_t                     todo;
     ngx_connection_t               *c;
     ngx_http_agentstream_notify_t  *notify;
 
@@ -452,18 +524,52 @@ ngx_http_agentstream_notify_read_handler(ngx_event_t *ev)
         return;
     }
 
-    ngx_http_agentstream_notify_run_all(notify);
+    ngx_queue_init(&todo);
+
+    words = ngx_http_agentstream_zone_marked(ngx_http_agentstream_worker->zone,
+                                             marks);
+
+    for ( /* void */ ; words; words &= words - 1) {
+        i = __builtin_ctzll(words);
+
+        for (mask = marks[i]; mask; mask &= mask - 1) {
+            ngx_http_agentstream_notify_take(notify,
+                                             i * 64 + __builtin_ctzll(mask), 1,
+                                             &todo);
+        }
+    }
+
+    ngx_http_agentstream_notify_run_all(notify, &todo);
 }
 
 
 static void
 ngx_http_agentstream_notify_poll_handler(ngx_event_t *ev)
 {
+    ngx_uint_t                      n, died;
+    ngx_queue_t                     todo;
+    ngx_http_agentstream_zone_t    *zone;
     ngx_http_agentstream_notify_t  *notify;
 
     notify = ev->data;
+    zone = ngx_http_agentstream_worker->zone;
 
     ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_POLL);
 
-    ngx_http_agentstream_notify_run_all(notify);
+    died = ngx_http_agentstream_zone_notice(zone);
+
+    if (died || zone->self.slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        ngx_http_agentstream_notify_all();
+        return;
+    }
+
+    ngx_queue_init(&todo);
+
+    n = NGX_HTTP_AGENTSTREAM_MARKS * 64 / NGX_HTTP_AGENTSTREAM_POLL_ROUNDS;
+
+    ngx_http_agentstream_notify_take(notify, notify->round * n, n, &todo);
+
+    notify->round = (notify->round + 1) % NGX_HTTP_AGENTSTREAM_POLL_ROUNDS;
+
+    ngx_http_agentstream_notify_run_all(notify, &todo);
 }

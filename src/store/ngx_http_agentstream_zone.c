@@ -138,8 +138,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     ngx_memcpy(nd->id, id->data, nd->sn.str.len);
     nd->sn.node.key = ngx_murmur_hash2(nd->id, nd->sn.str.len);
     nd->session = session;
-    nd->owner = zone->slot;
-    nd->generation = zone->generation;
+    nd->owner = zone->self;
     nd->journal.first_seq = 1;
     nd->number = ++zone->sh->number;
 
@@ -379,8 +378,7 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
         node = ngx_rbtree_next(&zone->sh->turns, node);
 
         if (nd->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-            || !ngx_http_agentstream_zone_dead_locked(zone, nd->owner,
-                                                      nd->generation))
+            || !ngx_http_agentstream_zone_dead_locked(zone, &nd->owner))
         {
             continue;
         }
@@ -390,9 +388,8 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
         }
 
         if (ngx_http_agentstream_zone_age(nd) >= zone->retain) {
-            nd->owner = zone->slot;
-            nd->generation = zone->generation;
-            nd->walked = 1;
+            nd->owner = zone->self;
+            nd->pinned = 1;
             ngx_http_agentstream_zone_place_locked(zone, nd);
             return nd;
         }

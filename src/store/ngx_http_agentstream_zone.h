@@ -10,7 +10,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_agentstream_worker.h"
+#include <ngx_event.h>
+#include "ngx_http_agentstream_store.h"
 
 
 /*
@@ -20,12 +21,9 @@
  */
 
 
-#define NGX_HTTP_AGENTSTREAM_WORKERS_MAX   256
-#define NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE  32
 #define NGX_HTTP_AGENTSTREAM_TAIL_SIZE     512
 
 #define NGX_HTTP_AGENTSTREAM_NOBODY        ((ngx_uint_t) -1)
-#define NGX_HTTP_AGENTSTREAM_NEWEST        ((uint64_t) -1)
 
 
 typedef enum {
@@ -53,8 +51,6 @@ struct ngx_http_agentstream_piece_s {
  * lock.
  */
 
-typedef struct ngx_http_agentstream_block_s  ngx_http_agentstream_block_t;
-
 struct ngx_http_agentstream_block_s {
     ngx_http_agentstream_block_t        *next;
     uint64_t                             seq;      /* first one in it */
@@ -79,6 +75,19 @@ typedef struct {
 } ngx_http_agentstream_journal_t;
 
 
+/*
+ * Who has something in the zone: a turn, a ticket.  It is a worker, and not a
+ * slot, for the slot's next worker is another one.  What a dead worker has left
+ * can be claimed by any other.
+ */
+
+typedef struct {
+    ngx_uint_t                           slot;     /* NOBODY: a worker without
+                                                      one */
+    ngx_uint_t                           generation;
+} ngx_http_agentstream_owner_t;
+
+
 /* a question or a permission request that waits for a client's answer */
 
 #define NGX_HTTP_AGENTSTREAM_ASK_ID_SIZE   64
@@ -101,7 +110,7 @@ typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
 
 /* a turn as all workers see it; a running one is never freed */
 
-typedef struct {
+struct ngx_http_agentstream_node_s {
     ngx_str_node_t                       sn;       /* by id */
     ngx_rbtree_node_t                    order;    /* in its place, the first
                                                       to give way first */
@@ -138,10 +147,9 @@ typedef struct {
     uint32_t                             packets;  /* settings of the location
                                                       that started it, also */
     uint32_t                             tool_kinds;   /* for a successor */
-    ngx_uint_t                           walked;   /* a successor reads its
+    ngx_uint_t                           pinned;   /* a successor reads its
                                                       journal: no block goes */
-    ngx_uint_t                           owner;    /* slot */
-    ngx_uint_t                           generation;
+    ngx_http_agentstream_owner_t         owner;
     time_t                               ended;    /* or orphaned, or 0 */
     ngx_msec_t                           seen_at;  /* by a client */
     u_char                               stop_reason[16];  /* or empty */
@@ -157,7 +165,7 @@ typedef struct {
 
     /* the terminal packet always has room, also when the zone is full */
     u_char                               tail[NGX_HTTP_AGENTSTREAM_TAIL_SIZE];
-} ngx_http_agentstream_node_t;
+};
 
 
 struct ngx_http_agentstream_session_s {
@@ -179,55 +187,21 @@ struct ngx_http_agentstream_session_s {
 
 /* a sender's place in the queue for a session; it goes with its owner */
 
-typedef struct {
+struct ngx_http_agentstream_ticket_s {
     ngx_queue_t                          queue;    /* of the session */
     ngx_queue_t                          all;      /* ... and of the zone */
     ngx_http_agentstream_session_t      *session;
-    ngx_uint_t                           owner;    /* slot */
-    ngx_uint_t                           generation;
-} ngx_http_agentstream_ticket_t;
+    ngx_http_agentstream_owner_t         owner;
+};
 
 
-/*
- * What a worker counts.  Nobody else writes there, so that it takes no lock.
- * Gauges end with the worker, counters are those of its slot.
- */
-
-typedef enum {
-    NGX_HTTP_AGENTSTREAM_STAT_STREAMS = 0,
-    NGX_HTTP_AGENTSTREAM_STAT_SUBSCRIPTIONS,
-    NGX_HTTP_AGENTSTREAM_STAT_CALLS,
-
-    NGX_HTTP_AGENTSTREAM_STAT_COUNTERS,
-
-    NGX_HTTP_AGENTSTREAM_STAT_STARTED = NGX_HTTP_AGENTSTREAM_STAT_COUNTERS,
-    NGX_HTTP_AGENTSTREAM_STAT_COMPLETED,
-    NGX_HTTP_AGENTSTREAM_STAT_CANCELLED,
-    NGX_HTTP_AGENTSTREAM_STAT_FAILED,
-    NGX_HTTP_AGENTSTREAM_STAT_ADOPTED,
-    NGX_HTTP_AGENTSTREAM_STAT_EVICTED,
-    NGX_HTTP_AGENTSTREAM_STAT_PACKETS,
-    NGX_HTTP_AGENTSTREAM_STAT_BYTES,
-    NGX_HTTP_AGENTSTREAM_STAT_DROPPED,
-    NGX_HTTP_AGENTSTREAM_STAT_OPENED,
-    NGX_HTTP_AGENTSTREAM_STAT_RESETS,
-    NGX_HTTP_AGENTSTREAM_STAT_EVENTS,
-    NGX_HTTP_AGENTSTREAM_STAT_SKIPPED,
-    NGX_HTTP_AGENTSTREAM_STAT_BROKEN,
-    NGX_HTTP_AGENTSTREAM_STAT_REQUESTS,
-    NGX_HTTP_AGENTSTREAM_STAT_ERRORS,
-    NGX_HTTP_AGENTSTREAM_STAT_RECONCILED,
-
-    NGX_HTTP_AGENTSTREAM_STAT_MAX
-} ngx_http_agentstream_stat_e;
-
-
+/* the zone's own; what a worker counts is ngx_http_agentstream_count() */
 #define ngx_http_agentstream_zone_count(zone, stat, n)                        \
     (zone)->stats[NGX_HTTP_AGENTSTREAM_STAT_##stat] += (n)
 
-/* in this worker */
-#define ngx_http_agentstream_count(stat, n)                                   \
-    ngx_http_agentstream_zone_count(ngx_http_agentstream_worker->zone, stat, n)
+
+#define NGX_HTTP_AGENTSTREAM_MARKS         64
+#define NGX_HTTP_AGENTSTREAM_MARK_SHIFT    (32 - 12)
 
 
 /* a worker, as the others see it */
@@ -236,6 +210,13 @@ typedef struct {
     ngx_pid_t                            pid;      /* 0: free */
     ngx_uint_t                           generation;
     uint64_t                            *stats;
+
+    /* what the worker is to look at, set by others without the lock: a bit for
+       each of 4,096 groups of turns and sessions, by their hash, and one for
+       each word of these */
+    uint64_t                            *marks;
+    uint64_t                             marked;
+
     ngx_socket_t                         fd;       /* eventfd, made with the
                                                       zone, inherited by all */
 } ngx_http_agentstream_slot_t;
@@ -276,21 +257,30 @@ typedef struct {
 } ngx_http_agentstream_shared_t;
 
 
-typedef struct ngx_http_agentstream_zone_s {
+struct ngx_http_agentstream_zone_s {
     ngx_slab_pool_t                     *shpool;
     ngx_http_agentstream_shared_t       *sh;
     ngx_msec_t                           retain;
     ngx_core_conf_t                     *core;
-    ngx_uint_t                           slot;         /* this worker's own */
-    ngx_uint_t                           generation;
+    ngx_http_agentstream_owner_t         self;         /* this worker */
+    struct {
+        ngx_uint_t                       generation;
+        ngx_uint_t                       alive;
+    }                                    seen[NGX_HTTP_AGENTSTREAM_WORKERS_MAX];
+                                         /* of each slot, see zone_notice() */
     uint64_t                            *stats;        /* the slot's, or own */
     uint64_t                             own[NGX_HTTP_AGENTSTREAM_STAT_MAX];
 
     /* of the slots, to be closed with the last cycle that has the zone */
     ngx_socket_t                         fds[NGX_HTTP_AGENTSTREAM_WORKERS_MAX];
     ngx_uint_t                           nfds;
-    struct ngx_http_agentstream_zone_s  *old;
-} ngx_http_agentstream_zone_t;
+    ngx_http_agentstream_zone_t         *old;
+
+#if (NGX_HTTP_AGENTSTREAM_LATER)
+    ngx_queue_t                          later;        /* answers due */
+    ngx_event_t                          answer;
+#endif
+};
 
 
 ngx_int_t ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data);
@@ -359,10 +349,30 @@ ngx_http_agentstream_node_t *ngx_http_agentstream_zone_find_locked(
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_turn_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, uint64_t number);
 
-/* whether the worker that held the slot is no more */
+/* liveness: whether that worker is no more */
 ngx_uint_t ngx_http_agentstream_zone_dead_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_uint_t slot,
-    ngx_uint_t generation);
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_owner_t *owner);
+
+/* the same, as far as this worker has noticed: without a system call */
+ngx_uint_t ngx_http_agentstream_zone_gone_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_owner_t *owner);
+
+/* what its owner has left is this worker's now; NGX_DECLINED: the owner
+   lives */
+ngx_int_t ngx_http_agentstream_zone_claim_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_owner_t *owner);
+
+/* whether any worker has died since this was asked last */
+ngx_uint_t ngx_http_agentstream_zone_notice(ngx_http_agentstream_zone_t *zone);
+
+/* the worker that has the slot is to look at what has that hash; it must be
+   woken after it */
+void ngx_http_agentstream_zone_mark(ngx_http_agentstream_zone_t *zone,
+    ngx_uint_t slot, uint32_t hash);
+/* takes the marks of this worker: a bit is returned for each of the words of
+   marks that was set */
+uint64_t ngx_http_agentstream_zone_marked(ngx_http_agentstream_zone_t *zone,
+    uint64_t *marks);
 
 /* the worker that has the slot has readers of the turn, or none any more */
 void ngx_http_agentstream_zone_watch_locked(ngx_http_agentstream_zone_t *zone,
@@ -398,14 +408,14 @@ void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
 
 /*
  * A running turn whose worker has been dead for "retain": it is this worker's
- * now, to be walked through.  A few turns are looked at, from *key on, which
+ * now, and pinned.  A few turns are looked at, from *key on, which
  * begins with 0; NULL and *key 0: it was the last of them.
  */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
     ngx_http_agentstream_zone_t *zone, ngx_rbtree_key_t *key);
 
 /*
- * Called whenever the blocks of a turn, its state, its readers or "walked" have
+ * Called whenever the blocks of a turn, its state, its readers or "pinned" have
  * changed: where it stands in the order in which turns give way.
  */
 void ngx_http_agentstream_zone_place_locked(ngx_http_agentstream_zone_t *zone,

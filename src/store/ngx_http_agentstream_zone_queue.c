@@ -65,9 +65,7 @@ ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
         q = ngx_queue_head(&session->tickets);
         first = ngx_queue_data(q, ngx_http_agentstream_ticket_t, queue);
 
-        if (!ngx_http_agentstream_zone_dead_locked(zone, first->owner,
-                                                   first->generation))
-        {
+        if (!ngx_http_agentstream_zone_dead_locked(zone, &first->owner)) {
             return first != ticket;
         }
 
@@ -177,8 +175,7 @@ ngx_http_agentstream_zone_enter_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t *ticket)
 {
     ticket->session = session;
-    ticket->owner = zone->slot;
-    ticket->generation = zone->generation;
+    ticket->owner = zone->self;
 
     ngx_queue_insert_tail(&zone->sh->tickets, &ticket->all);
     zone->sh->ntickets++;
@@ -228,9 +225,7 @@ ngx_http_agentstream_zone_sweep(ngx_http_agentstream_zone_t *zone)
             q = ngx_queue_head(&zone->sh->tickets);
             ticket = ngx_queue_data(q, ngx_http_agentstream_ticket_t, all);
 
-            if (ngx_http_agentstream_zone_dead_locked(zone, ticket->owner,
-                                                      ticket->generation))
-            {
+            if (ngx_http_agentstream_zone_dead_locked(zone, &ticket->owner)) {
                 ngx_http_agentstream_zone_unqueue_locked(zone, ticket);
                 continue;
             }

@@ -163,7 +163,7 @@ ngx_http_agentstream_zone_place_locked(ngx_http_agentstream_zone_t *zone,
     if (finished && !ngx_http_agentstream_zone_read_locked(node)) {
         place = &zone->sh->finished;
 
-    } else if (node->journal.first != node->journal.last && !node->walked) {
+    } else if (node->journal.first != node->journal.last && !node->pinned) {
         place = &zone->sh->spare;
         key = ~node->journal.size;
 

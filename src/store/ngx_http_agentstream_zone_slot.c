@@ -18,7 +18,7 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
-static ngx_uint_t ngx_http_agentstream_zone_gone(ngx_pid_t pid);
+static ngx_uint_t ngx_http_agentstream_zone_no_process(ngx_pid_t pid);
 static void ngx_http_agentstream_zone_forget_slots(
     ngx_http_agentstream_zone_t *zone);
 
@@ -27,7 +27,7 @@ ngx_int_t
 ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_zone_t *zone,
     ngx_uint_t n, ngx_log_t *log)
 {
-    uint64_t      *stats;
+    uint64_t      *stats, *marks;
     ngx_uint_t     i;
     ngx_socket_t   fd;
 
@@ -35,6 +35,12 @@ ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_zone_t *zone,
         stats = ngx_slab_calloc(zone->shpool, NGX_HTTP_AGENTSTREAM_STAT_MAX
                                               * sizeof(uint64_t));
         if (stats == NULL) {
+            return NGX_ERROR;
+        }
+
+        marks = ngx_slab_calloc(zone->shpool,
+                                NGX_HTTP_AGENTSTREAM_MARKS * sizeof(uint64_t));
+        if (marks == NULL) {
             return NGX_ERROR;
         }
 
@@ -47,6 +53,7 @@ ngx_http_agentstream_zone_open_slots(ngx_http_agentstream_zone_t *zone,
         }
 
         zone->sh->slots[i].stats = stats;
+        zone->sh->slots[i].marks = marks;
         zone->sh->slots[i].fd = fd;
         zone->fds[zone->nfds++] = fd;
     }
@@ -90,7 +97,7 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
     ngx_uint_t                    i;
     ngx_http_agentstream_slot_t  *slot;
 
-    zone->slot = NGX_HTTP_AGENTSTREAM_NOBODY;
+    zone->self.slot = NGX_HTTP_AGENTSTREAM_NOBODY;
     zone->stats = zone->own;
 
     ngx_http_agentstream_zone_lock(zone);
@@ -100,7 +107,7 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
 
         /* a worker that was killed has left its pid and its marks behind */
 
-        if (slot->pid && ngx_http_agentstream_zone_gone(slot->pid)) {
+        if (slot->pid && ngx_http_agentstream_zone_no_process(slot->pid)) {
             slot->pid = 0;
         }
 
@@ -110,20 +117,22 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
 
         zone->sh->followers[i / 64] &= ~((uint64_t) 1 << (i % 64));
 
-        if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+        if (zone->self.slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
             slot->pid = ngx_pid;
             slot->generation++;
 
             ngx_memzero(slot->stats, NGX_HTTP_AGENTSTREAM_STAT_COUNTERS
                                      * sizeof(uint64_t));
 
-            zone->slot = i;
-            zone->generation = slot->generation;
+            zone->self.slot = i;
+            zone->self.generation = slot->generation;
             zone->stats = slot->stats;
         }
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+
+    (void) ngx_http_agentstream_zone_notice(zone);
 
     ngx_http_agentstream_zone_forget_slots(zone);
 }
@@ -132,37 +141,145 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
 void
 ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone)
 {
-    if (zone->slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+    if (zone->self.slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
         return;
     }
 
     ngx_http_agentstream_zone_lock(zone);
-    zone->sh->slots[zone->slot].pid = 0;
+    zone->sh->slots[zone->self.slot].pid = 0;
     ngx_http_agentstream_zone_unlock(zone);
 }
 
 
 ngx_uint_t
 ngx_http_agentstream_zone_dead_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_uint_t slot, ngx_uint_t generation)
+    ngx_http_agentstream_owner_t *owner)
 {
-    ngx_http_agentstream_slot_t  *s;
+    if (ngx_http_agentstream_zone_gone_locked(zone, owner)) {
+        return 1;
+    }
 
-    if (slot == NGX_HTTP_AGENTSTREAM_NOBODY) {
+    return owner->slot != NGX_HTTP_AGENTSTREAM_NOBODY
+           && ngx_http_agentstream_zone_no_process(
+                                          zone->sh->slots[owner->slot].pid);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_zone_gone_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_owner_t *owner)
+{
+    ngx_uint_t                    i;
+    ngx_http_agentstream_slot_t  *slot;
+
+    i = owner->slot;
+
+    if (i == NGX_HTTP_AGENTSTREAM_NOBODY) {
         /* a worker without a slot cannot be told from a dead one */
         return 0;
     }
 
-    s = &zone->sh->slots[slot];
+    slot = &zone->sh->slots[i];
 
-    return s->generation != generation
-           || s->pid == 0
-           || ngx_http_agentstream_zone_gone(s->pid);
+    return slot->generation != owner->generation
+           || slot->pid == 0
+           || (zone->seen[i].generation == owner->generation
+               && !zone->seen[i].alive);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_zone_claim_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_owner_t *owner)
+{
+    if (!ngx_http_agentstream_zone_dead_locked(zone, owner)) {
+        return NGX_DECLINED;
+    }
+
+    *owner = zone->self;
+
+    return NGX_OK;
+}
+
+
+/* without the lock: what is read here while a worker takes or leaves a slot is
+   read again by the next call */
+
+ngx_uint_t
+ngx_http_agentstream_zone_notice(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_pid_t                     pid;
+    ngx_uint_t                    i, alive, died, generation;
+    ngx_http_agentstream_slot_t  *slot;
+
+    died = 0;
+
+    for (i = 0; i < zone->sh->nslots; i++) {
+        slot = &zone->sh->slots[i];
+
+        generation = slot->generation;
+        pid = slot->pid;
+        alive = (pid && !ngx_http_agentstream_zone_no_process(pid));
+
+        /* one that came may have followed others that are dead by now */
+
+        if (generation != zone->seen[i].generation
+            || (zone->seen[i].alive && !alive))
+        {
+            died = 1;
+        }
+
+        zone->seen[i].generation = generation;
+        zone->seen[i].alive = alive;
+    }
+
+    return died;
+}
+
+
+void
+ngx_http_agentstream_zone_mark(ngx_http_agentstream_zone_t *zone,
+    ngx_uint_t slot, uint32_t hash)
+{
+    ngx_uint_t                    n;
+    ngx_http_agentstream_slot_t  *s;
+
+    s = &zone->sh->slots[slot];
+    n = hash >> NGX_HTTP_AGENTSTREAM_MARK_SHIFT;
+
+    /* in this order: see zone_marked() */
+
+    __atomic_fetch_or(&s->marks[n / 64], (uint64_t) 1 << (n % 64),
+                      __ATOMIC_SEQ_CST);
+    __atomic_fetch_or(&s->marked, (uint64_t) 1 << (n / 64), __ATOMIC_SEQ_CST);
+}
+
+
+uint64_t
+ngx_http_agentstream_zone_marked(ngx_http_agentstream_zone_t *zone,
+    uint64_t *marks)
+{
+    uint64_t                      marked, mask;
+    ngx_uint_t                    i;
+    ngx_http_agentstream_slot_t  *slot;
+
+    slot = &zone->sh->slots[zone->self.slot];
+
+    /* one that is set from now on has its own wake-up to come */
+
+    marked = __atomic_exchange_n(&slot->marked, 0, __ATOMIC_SEQ_CST);
+
+    for (mask = marked; mask; mask &= mask - 1) {
+        i = __builtin_ctzll(mask);
+        marks[i] = __atomic_exchange_n(&slot->marks[i], 0, __ATOMIC_SEQ_CST);
+    }
+
+    return marked;
 }
 
 
 static ngx_uint_t
-ngx_http_agentstream_zone_gone(ngx_pid_t pid)
+ngx_http_agentstream_zone_no_process(ngx_pid_t pid)
 {
     return pid != ngx_pid && kill(pid, 0) == -1 && ngx_errno == ESRCH;
 }
@@ -183,7 +300,7 @@ ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
         slot = &zone->sh->slots[i];
         n = NGX_HTTP_AGENTSTREAM_STAT_COUNTERS;
 
-        if (slot->pid && !ngx_http_agentstream_zone_gone(slot->pid)) {
+        if (slot->pid && !ngx_http_agentstream_zone_no_process(slot->pid)) {
             workers++;
             n = 0;
         }
@@ -223,7 +340,7 @@ ngx_http_agentstream_zone_forget_slots(ngx_http_agentstream_zone_t *zone)
             nd = (ngx_http_agentstream_node_t *) node;
 
             for (i = 0; i < zone->sh->nslots; i++) {
-                if (zone->sh->slots[i].pid == 0 || i == zone->slot) {
+                if (zone->sh->slots[i].pid == 0 || i == zone->self.slot) {
                     ngx_http_agentstream_zone_watch_locked(zone, nd, i, 0);
                 }
             }
@@ -244,19 +361,19 @@ ngx_uint_t
 ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {
-    uint64_t    mask;
-    ngx_uint_t  i, slot;
+    uint64_t                      mask;
+    ngx_uint_t                    i;
+    ngx_http_agentstream_owner_t  worker;
 
     for (i = 0; i < NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64; i++) {
 
         for (mask = node->watchers[i]; mask; mask &= mask - 1) {
-            slot = i * 64 + __builtin_ctzll(mask);
+            worker.slot = i * 64 + __builtin_ctzll(mask);
+            worker.generation = zone->sh->slots[worker.slot].generation;
 
             /* a worker that was killed watches nothing any more */
 
-            if (!ngx_http_agentstream_zone_dead_locked(zone, slot,
-                                         zone->sh->slots[slot].generation))
-            {
+            if (!ngx_http_agentstream_zone_dead_locked(zone, &worker)) {
                 return 1;
             }
         }

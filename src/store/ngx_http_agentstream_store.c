@@ -1,0 +1,383 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The store's verbs that begin and end something: the store itself, a turn, a
+ * place in a queue.  Those that another machine may have to be asked for go
+ * through store_later(), which today is no more than their answer.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_journal.h"
+#include "ngx_http_agentstream_store_int.h"
+
+
+static void ngx_http_agentstream_store_made_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_store_create_t *args,
+    ngx_http_agentstream_store_created_t *created);
+static void ngx_http_agentstream_store_other_locked(
+    ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_store_created_t *created);
+
+
+ngx_http_agentstream_zone_t *
+ngx_http_agentstream_store_open(ngx_pool_t *pool, ngx_core_conf_t *core,
+    ngx_msec_t retain)
+{
+    ngx_pool_cleanup_t           *cln;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_zone_t));
+    if (zone == NULL) {
+        return NULL;
+    }
+
+    cln = ngx_pool_cleanup_add(pool, 0);
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    cln->handler = ngx_http_agentstream_zone_cleanup;
+    cln->data = zone;
+
+    zone->core = core;
+    zone->retain = retain;
+
+    return zone;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_init(ngx_shm_zone_t *shm_zone, void *data)
+{
+    return ngx_http_agentstream_zone_init(shm_zone, data);
+}
+
+
+void
+ngx_http_agentstream_store_keep(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_http_agentstream_zone_keep(zone);
+}
+
+
+uint64_t *
+ngx_http_agentstream_store_init_worker(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_http_agentstream_store_init_later(zone);
+    ngx_http_agentstream_zone_init_worker(zone);
+
+    return zone->stats;
+}
+
+
+void
+ngx_http_agentstream_store_exit_worker(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_http_agentstream_zone_exit_worker(zone);
+}
+
+
+void
+ngx_http_agentstream_store_stats(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_stats_t *stats)
+{
+    stats->workers = ngx_http_agentstream_zone_stats(zone, stats->stats);
+    stats->size = zone->shpool->end - (u_char *) zone->shpool;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    stats->free = zone->shpool->pfree * ngx_pagesize;
+    stats->running = zone->sh->nrunning;
+    stats->finished = zone->sh->nfinished;
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void
+ngx_http_agentstream_store_expire(ngx_http_agentstream_zone_t *zone)
+{
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_expire_locked(zone);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_http_agentstream_zone_sweep(zone);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_create(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_create_t *args,
+    ngx_http_agentstream_store_created_t *created,
+    ngx_http_agentstream_later_t *later)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_node_t  *node;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    rc = ngx_http_agentstream_zone_create_locked(zone, &args->key, &args->id,
+                                                 &args->request_id,
+                                                 args->ticket, &node);
+
+    if (rc == NGX_OK
+        && ngx_http_agentstream_journal_create_locked(zone, node) != NGX_OK)
+    {
+        ngx_http_agentstream_zone_finish_locked(zone, node);
+        ngx_http_agentstream_zone_free_locked(zone, node);
+        rc = NGX_ERROR;
+    }
+
+    if (rc == NGX_OK) {
+        ngx_http_agentstream_store_made_locked(zone, node, args, created);
+
+    } else {
+        ngx_http_agentstream_store_other_locked(
+                                   (rc == NGX_ERROR) ? NULL : node, created);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return ngx_http_agentstream_store_later(zone, later, rc, created->node,
+                                            NGX_HTTP_AGENTSTREAM_LATER_CREATE);
+}
+
+
+static void
+ngx_http_agentstream_store_made_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_store_create_t *args,
+    ngx_http_agentstream_store_created_t *created)
+{
+    node->senders = 1;
+    node->seen_at = ngx_current_msec;
+    node->packets = args->packets;
+    node->tool_kinds = args->tool_kinds;
+
+    created->node = node;
+    created->unsure = (node->session->unsure != 0);
+    created->other.len = 0;
+
+    ngx_http_agentstream_zone_count(zone, STARTED, 1);
+}
+
+
+/* it may be that there is none */
+
+static void
+ngx_http_agentstream_store_other_locked(ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_store_created_t *created)
+{
+    created->node = NULL;
+    created->unsure = 0;
+    created->other.data = created->id;
+    created->other.len = 0;
+
+    if (node) {
+        ngx_http_agentstream_store_name_locked(node, &created->other);
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_taken(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *request_id,
+    ngx_http_agentstream_ticket_t *ticket,
+    ngx_http_agentstream_store_created_t *created)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_node_t  *node;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    rc = ngx_http_agentstream_zone_taken_locked(zone, key, request_id, ticket,
+                                                &node);
+
+    ngx_http_agentstream_store_other_locked(node, created);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_queue(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_http_agentstream_ticket_t **ticket)
+{
+    ngx_int_t  rc;
+
+    ngx_http_agentstream_zone_lock(zone);
+    rc = ngx_http_agentstream_zone_queue_locked(zone, key, ticket);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_hold(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_http_agentstream_ticket_t **ticket)
+{
+    ngx_int_t  rc;
+
+    ngx_http_agentstream_zone_lock(zone);
+    rc = ngx_http_agentstream_zone_hold_locked(zone, key, ticket);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+void
+ngx_http_agentstream_store_unqueue(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_ticket_t **ticket)
+{
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_unqueue_locked(zone, *ticket);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    *ticket = NULL;
+}
+
+
+void
+ngx_http_agentstream_store_sender(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *turn, ngx_int_t n)
+{
+    ngx_http_agentstream_node_t  *node;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, turn);
+
+    if (node) {
+        node->senders += n;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_orphan(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *turn)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_node_t  *node;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, turn);
+
+    rc = (node
+          && node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED
+          && ngx_http_agentstream_zone_dead_locked(zone, &node->owner))
+         ? NGX_OK : NGX_DECLINED;
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_claim(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *turn, ngx_http_agentstream_node_t **node,
+    ngx_http_agentstream_later_t *later)
+{
+    ngx_int_t                     rc;
+    ngx_http_agentstream_node_t  *nd;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    nd = ngx_http_agentstream_zone_find_locked(zone, turn);
+
+    rc = (nd && nd->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED)
+         ? ngx_http_agentstream_zone_claim_locked(zone, &nd->owner)
+         : NGX_DECLINED;
+
+    if (rc == NGX_OK) {
+        nd->ended = 0;
+        nd->pinned = 1;
+        ngx_http_agentstream_zone_place_locked(zone, nd);
+
+        *node = nd;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return ngx_http_agentstream_store_later(zone, later, rc, nd,
+                                            NGX_HTTP_AGENTSTREAM_LATER_CLAIM);
+}
+
+
+void
+ngx_http_agentstream_store_unpin(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_zone_lock(zone);
+
+    node->pinned = 0;
+    ngx_http_agentstream_zone_place_locked(zone, node);
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_store_lapsed(ngx_http_agentstream_zone_t *zone,
+    ngx_uint_t *key)
+{
+    ngx_rbtree_key_t              from;
+    ngx_http_agentstream_node_t  *node;
+
+    from = *key;
+
+    ngx_http_agentstream_zone_lock(zone);
+    node = ngx_http_agentstream_zone_orphan_locked(zone, &from);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    *key = from;
+
+    return node;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_finish(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_str_t *stop_reason,
+    ngx_uint_t unsure, uint64_t *watchers,
+    ngx_http_agentstream_later_t *later)
+{
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_memzero(node->stop_reason, sizeof(node->stop_reason));
+    ngx_memcpy(node->stop_reason, stop_reason->data,
+               ngx_min(stop_reason->len, sizeof(node->stop_reason) - 1));
+
+    ngx_memcpy(watchers, node->watchers, sizeof(node->watchers));
+
+    /* a prompt that was never sent tells nothing of the session */
+
+    if (node->prompted || unsure) {
+        node->session->unsure = unsure;
+    }
+
+    node->pinned = 0;
+
+    ngx_http_agentstream_journal_pack_locked(zone, node);
+    ngx_http_agentstream_zone_finish_locked(zone, node);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return ngx_http_agentstream_store_later(zone, later, NGX_OK, NULL,
+                                            NGX_HTTP_AGENTSTREAM_LATER_FINISH);
+}

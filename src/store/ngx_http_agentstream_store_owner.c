@@ -1,0 +1,172 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The verbs of a turn's owner.  What only the owner writes it reads without the
+ * lock; so it does with a mark that others set and nobody takes back.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_store_int.h"
+
+
+void
+ngx_http_agentstream_store_id(ngx_http_agentstream_node_t *node, ngx_str_t *id)
+{
+    *id = node->sn.str;
+}
+
+
+uint64_t
+ngx_http_agentstream_store_last(ngx_http_agentstream_node_t *node)
+{
+    return node->journal.last_seq;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_whole(ngx_http_agentstream_node_t *node)
+{
+    return node->journal.first_seq == 1;
+}
+
+
+void
+ngx_http_agentstream_store_settings(ngx_http_agentstream_node_t *node,
+    ngx_uint_t *packets, ngx_uint_t *tool_kinds)
+{
+    *packets = node->packets;
+    *tool_kinds = node->tool_kinds;
+}
+
+
+void
+ngx_http_agentstream_store_status(ngx_http_agentstream_node_t *node,
+    ngx_uint_t status)
+{
+    node->status = status;
+}
+
+
+void
+ngx_http_agentstream_store_prompting(ngx_http_agentstream_node_t *node)
+{
+    node->prompted = 1;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_prompted(ngx_http_agentstream_node_t *node)
+{
+    return node->prompted;
+}
+
+
+void
+ngx_http_agentstream_store_stop(ngx_http_agentstream_node_t *node)
+{
+    node->interrupted = 1;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_interrupted(ngx_http_agentstream_node_t *node)
+{
+    return node->interrupted;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_senders(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_uint_t  senders;
+
+    ngx_http_agentstream_zone_lock(zone);
+    senders = node->senders;
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return senders;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_watched(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_msec_t *seen_at)
+{
+    ngx_uint_t  watched;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    watched = ngx_http_agentstream_zone_watched_locked(zone, node);
+    *seen_at = node->seen_at;
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return watched;
+}
+
+
+/* read without the lock: a worker sets its bit before its reader looks, both
+   under the lock, and so it is seen by whoever publishes after that look */
+
+uint64_t *
+ngx_http_agentstream_store_watchers(ngx_http_agentstream_node_t *node)
+{
+    return node->watchers;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_directory(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_str_t *directory)
+{
+    ngx_int_t  rc;
+
+    ngx_http_agentstream_zone_lock(zone);
+    rc = ngx_http_agentstream_zone_directory_locked(zone, node, directory);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_ask(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_str_t *id, ngx_uint_t permission,
+    ngx_http_agentstream_later_t *later)
+{
+    ngx_int_t  rc;
+
+    ngx_http_agentstream_zone_lock(zone);
+    rc = ngx_http_agentstream_zone_ask_locked(zone, node, id, permission);
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return ngx_http_agentstream_store_later(zone, later, rc, node,
+                                            NGX_HTTP_AGENTSTREAM_LATER_ASK);
+}
+
+
+void
+ngx_http_agentstream_store_answered(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_str_t *id)
+{
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_answer_locked(zone, node, id);
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void
+ngx_http_agentstream_store_refuse(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_zone_refuse_locked(zone, node);
+    ngx_http_agentstream_zone_unlock(zone);
+}
