@@ -5,7 +5,9 @@
 # with what the client has got a part of what was meant; then the next one
 # goes well.
 #
-# Broken by: a turn that takes an answer without an end for a good one; a turn
+# Broken by: a turn that takes an answer without an end, or a step after which
+# another one was to come, for a good one; a rejected call that counts as lost,
+# as OpenCode has never asked the model again; a turn
 # that waits for an idle that never comes; an error that nobody is told.
 
 use FindBin;
@@ -22,6 +24,7 @@ my $slow = "turn\n!pace 60\n!say \"$words\"";
 
 
 killed();
+between_steps();
 disk_full();
 
 done_testing();
@@ -130,6 +133,96 @@ sub killed {
     }
 
     clean_turn($t, 'disposed: the next one');
+    $t->finish();
+}
+
+
+# It is killed after a step, before it has begun the next one: it gets no time
+# for that, so what it has begun is deleted.  A rejected call looks alike.
+
+sub between_steps {
+    my $t = AgentStream->new(opencode => 'real', timeout => 180, nginx => 0,
+        config => { permission => { bash => 'ask' } });
+    my $call = '!call bash {"command":"true","description":"x"}';
+    my $ask = '!call question {"questions":[{"question":"Which?","header":'
+              . '"One","options":[{"label":"Brook","description":"x"}]}]}';
+
+    $t->start_proxy();
+    $t->{port_opencode} = $t->proxy('room')->{port};
+    $t->start_nginx();
+
+    # [name, call, reply, how it ends]
+
+    my @cases = map { my %case; @case{qw(name call reply ends)} = @$_; \%case }
+        ['answered', $call, ['permission', { reply => 'once' }],
+         'OpenCode has lost the turn'],
+        ['with advice', $call,
+         ['permission', { reply => 'reject', message => 'No.' }],
+         'OpenCode has lost the turn'],
+        ['rejected', $call, ['permission', { reply => 'reject' }],
+         'end_turn'],
+        ['dismissed', $ask, ['question'], 'end_turn'];
+
+    for (@cases) {
+        $_->{session} = $t->create_session();
+        $_->{client} = $t->send_message($_->{session},
+            "turn\n!say \"Saffron.\"\n$_->{call}\n!next\n!hang");
+    }
+
+    $t->wait([map { $_->{client} } @cases], timeout => 60, until => sub {
+        grep { ($_->{permissionId} // $_->{questionId}) }
+        map { packet_json($_) } $_[0]->packets() });
+
+    # those that end are not heard of
+
+    my $port = $t->{port_opencode};
+
+    $t->proxy('cut', port => $port);
+    local $t->{port_opencode} = $t->{port_real};
+
+    for my $noun (qw(permission question)) {
+        for my $asked (@{ ask_opencode($t, 'GET', "/$noun") }) {
+            my ($case) = grep { $_->{session} eq $asked->{sessionID} } @cases;
+            my ($what, $body) = @{ $case->{reply} };
+
+            ask_opencode($t, 'POST', "/$what/$asked->{id}/"
+                         . ($body ? 'reply' : 'reject'), $body);
+        }
+    }
+
+    wait_for(sub {
+        !grep { my $case = $_; my $n = @{ $t->messages($case->{session}) };
+                $n < ($case->{ends} eq 'end_turn' ? 2 : 3)
+                || !$t->messages($case->{session})->[1]{info}{time}{completed}
+        } @cases }, 30);
+
+    $t->restart_real();
+
+    for my $case (@cases) {
+        my ($user, $first, @more) = @{ $t->messages($case->{session}) };
+        my $id = $case->{session};
+
+        is($first->{info}{finish}, 'tool-calls', "$case->{name}: a step");
+        is(scalar(@more), $case->{ends} eq 'end_turn' ? 0 : 1,
+           "$case->{name}: whether another one was begun");
+        ask_opencode($t, 'DELETE', "/session/$id/message/$_->{info}{id}")
+            for @more;
+        is(scalar(@{ $t->messages($id) }), 2, "$case->{name}: deleted");
+    }
+
+    $t->proxy('up', port => $port);
+
+    ok($t->wait([map { $_->{client} } @cases], timeout => 60),
+       'between steps: all end in time');
+
+    for (@cases) {
+        my $last = packet_json(($_->{client}->packets())[-1] // {});
+
+        check_turn($_->{client}, $_->{name});
+        is($last->{message} // $last->{stopReason}, $_->{ends},
+           "$_->{name}: how it ends");
+    }
+
     $t->finish();
 }
 

@@ -4,6 +4,9 @@
 # it got, and the turn ends with an error that says what happened.  A session
 # that is called idle too early is asked about again.
 #
+# The same between two steps, when no answer is open; but a rejected permission
+# request ends a turn in that state, and nothing is lost.
+#
 # Broken by: any answer that ends the turn as if it were whole; an idle that is
 # believed at once; a turn that is followed for ever, or waits 30 seconds for a
 # server that has just started.
@@ -81,7 +84,58 @@ check_text($c, $t->messages($s), 'called idle too early');
 is(packet_json(($c->packets())[-1])->{stopReason}, 'end_turn',
    'called idle too early: ends well');
 
+# killed after a step, before the next one has begun
+
+$s = $t->session();
+$c = $t->send_message($s, 'replay:tools-sequence fault=onestep');
+called($c);
+$t->control('restart', {});
+ok($t->wait([$c], timeout => 30), 'between steps: ends');
+check_turn($c, 'between steps');
+is(ending($c), 'OpenCode has lost the turn', 'between steps: the error');
+
+restart_nginx($t);
+is(ending($t->request(events_of($s, turn_id($c) . ':1'), timeout => 20)),
+   'OpenCode has lost the turn', 'between steps, rebuilt: the error');
+check_turn($t->turn($s, 'text:3:24:0'), 'between steps: the next turn');
+
+# the same after a call that was rejected: there is no next step
+
+for my $what (qw(permission question)) {
+    $s = $t->session();
+    $c = $t->send_message($s, "replay:$what-reject fault=onestep");
+    called($c);
+    $t->control('restart', {});
+    ok($t->wait([$c], timeout => 30), "$what rejected: ends");
+    check_turn($c, "$what rejected");
+    is(ending($c), 'end_turn', "$what rejected: ends well");
+
+    restart_nginx($t);
+    is(ending($t->request(events_of($s, turn_id($c) . ':1'), timeout => 20)),
+       'end_turn', "$what rejected, rebuilt: ends well");
+}
+
 done_killed($t);
+
+
+# until the first call is done
+
+sub called {
+    my ($client) = @_;
+
+    $t->wait([$client], timeout => 20, until => sub {
+        grep { (packet_json($_)->{status} // '') =~ /^(completed|failed)$/ }
+             $_[0]->packets() });
+    sleep(0.3);
+}
+
+
+sub ending {
+    my ($client) = @_;
+    my $last = packet_json(($client->packets())[-1] // {});
+
+    return $last->{message} // $last->{stopReason};
+}
 
 
 sub rules {

@@ -172,6 +172,15 @@ ngx_int_t ngx_http_agentstream_opencode_waits(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *id, ngx_str_t *owner);
 
 /*
+ * What the state of a tool call that is over means for the message it is in.
+ * NGX_OK: the model is told of it, so that another step follows.  NGX_ABORT:
+ * somebody has rejected it, and OpenCode stops after this step.  NGX_DECLINED:
+ * neither, as it was interrupted or is the provider's own.
+ */
+ngx_int_t ngx_http_agentstream_opencode_called(
+    ngx_http_agentstream_json_t *json, ngx_uint_t part, ngx_uint_t state);
+
+/*
  * Whether a message opens a turn; those before it in the list were asked for
  * first, with the same "again", 0 at the beginning.  NGX_DECLINED: it does not,
  * like what a compaction puts into a turn; NGX_AGAIN: it is the turn's prompt

@@ -154,6 +154,53 @@ ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
 
 
 ngx_int_t
+ngx_http_agentstream_opencode_called(ngx_http_agentstream_json_t *json,
+    ngx_uint_t part, ngx_uint_t state)
+{
+    ngx_str_t   error;
+    ngx_uint_t  i, metadata;
+
+    /* at the end of "error"; before it older versions have the error's class,
+       and behind it advice, if the model shall go on with that */
+
+    static ngx_str_t  rejected[] = {
+        ngx_string("The user rejected permission to use this specific tool "
+                   "call."),
+        ngx_string("The user dismissed this question")
+    };
+
+    error = ngx_http_agentstream_opencode_text(json, state, "error");
+
+    for (i = 0; i < sizeof(rejected) / sizeof(rejected[0]); i++) {
+
+        if (error.len >= rejected[i].len
+            && ngx_memcmp(error.data + error.len - rejected[i].len,
+                          rejected[i].data, rejected[i].len)
+               == 0)
+        {
+            return NGX_ABORT;
+        }
+    }
+
+    metadata = ngx_http_agentstream_json_get(json, state, "metadata");
+
+    if (ngx_http_agentstream_opencode_true(json, metadata, "interrupted")) {
+        return NGX_DECLINED;
+    }
+
+    metadata = ngx_http_agentstream_json_get(json, part, "metadata");
+
+    if (ngx_http_agentstream_opencode_true(json, metadata,
+                                           "providerExecuted"))
+    {
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
 ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
     ngx_uint_t message, ngx_uint_t *again)
 {

@@ -145,9 +145,20 @@ ngx_http_agentstream_translate_abandoned(ngx_http_agentstream_translate_t *tr)
 
     m = tr->root.last;
 
-    return m && !m->completed && !m->failed
-           && m->finish == NGX_HTTP_AGENTSTREAM_TR_NONE
-           && !tr->state.idle && !tr->state.error;
+    if (m == NULL || m->failed || tr->state.idle || tr->state.error) {
+        return 0;
+    }
+
+    if (m->finish == NGX_HTTP_AGENTSTREAM_TR_NONE) {
+        return !m->completed;
+    }
+
+    /* The model is asked again after a step with calls, whatever some providers
+       call the end of that step; but not after a rejected one.  The next step
+       may be part of the answer to another prompt. */
+
+    return (m->finish == NGX_HTTP_AGENTSTREAM_TR_GOES_ON || m->called)
+           && !m->rejected && !m->summary && !tr->state.passed;
 }
 
 

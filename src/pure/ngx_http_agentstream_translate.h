@@ -149,8 +149,8 @@ ngx_http_agentstream_translate_state_t *ngx_http_agentstream_translate_state(
 ngx_uint_t ngx_http_agentstream_translate_settled(
     ngx_http_agentstream_translate_t *tr);
 
-/* whether an answer has begun that no idle, end or error followed: what a
-   server that was restarted leaves behind */
+/* whether an answer has begun that no idle, end or error followed, or a step
+   that needs another one: what a server that was restarted leaves behind */
 ngx_uint_t ngx_http_agentstream_translate_abandoned(
     ngx_http_agentstream_translate_t *tr);
 

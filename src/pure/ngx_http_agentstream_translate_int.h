@@ -77,6 +77,9 @@ struct ngx_http_agentstream_tr_message_s {
     unsigned                                 resolving:1;
     unsigned                                 removed:1;
     unsigned                                 stranger:1;
+    unsigned                                 called:1;  /* tools, of which the
+                                                           model is told */
+    unsigned                                 rejected:1; /* one of them was */
     ngx_http_agentstream_tr_session_t       *session;
     ngx_http_agentstream_tr_part_t          *last;      /* sent last */
     ngx_queue_t                              list;      /* in tr->strangers or

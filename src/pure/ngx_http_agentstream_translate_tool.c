@@ -66,6 +66,7 @@ ngx_http_agentstream_translate_tool_update(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_http_agentstream_json_t *json, ngx_uint_t value)
 {
+    ngx_int_t                           rc;
     ngx_str_t                           id;
     ngx_uint_t                          v;
     ngx_http_agentstream_tr_call_t     *call;
@@ -96,6 +97,13 @@ ngx_http_agentstream_translate_tool_update(
 
     } else {
         ngx_str_set(&st.tool.input, "{}");
+    }
+
+    if (st.tool.status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
+        rc = ngx_http_agentstream_opencode_called(json, value, st.state);
+
+        part->message->called |= (rc == NGX_OK);
+        part->message->rejected |= (rc == NGX_ABORT);
     }
 
     st.tool.title = st.tool.name;

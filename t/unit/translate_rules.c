@@ -230,6 +230,97 @@ test_ends(void)
 
 /* without a word for "void", the text is still said as it is stored */
 
+
+/* what OpenCode leaves behind that was restarted, or has stopped by itself */
+
+static void
+test_abandoned(void)
+{
+    size_t  i;
+
+    static const struct {
+        const char  *name;
+        const char  *message;
+        const char  *part;
+        ngx_uint_t   abandoned;
+    } cases[] = {
+
+        { "no end", "}", "'state':{'status':'running'}", 1 },
+        { "an end without calls", ",'completed':9},'finish':'stop'", "", 0 },
+        { "before a step", ",'completed':9},'finish':'tool-calls'",
+          "'state':{'status':'completed','output':'x'}", 1 },
+        { "before a step, finish alone", "},'finish':'tool-calls'",
+          "'state':{'status':'completed','output':'x'}", 1 },
+        { "unknown", ",'completed':9},'finish':'unknown'", "", 1 },
+        { "a call that failed", ",'completed':9},'finish':'tool-calls'",
+          "'state':{'status':'error','error':'File not found'}", 1 },
+        { "rejected", ",'completed':9},'finish':'tool-calls'",
+          "'state':{'status':'error','error':'The user rejected permission to"
+          " use this specific tool call.'}", 0 },
+        { "rejected, with the class", ",'completed':9},'finish':'tool-calls'",
+          "'state':{'status':'error','error':'Error: The user rejected"
+          " permission to use this specific tool call.'}", 0 },
+        { "rejected with advice", ",'completed':9},'finish':'tool-calls'",
+          "'state':{'status':'error','error':'The user rejected permission to"
+          " use this specific tool call with the following feedback: no'}",
+          1 },
+        { "a question dismissed", ",'completed':9},'finish':'tool-calls'",
+          "'state':{'status':'error','error':'The user dismissed this"
+          " question'}", 0 },
+        { "a call before a wrong end", ",'completed':9},'finish':'stop'",
+          "'state':{'status':'completed','output':'x'}", 1 },
+        { "rejected, and a wrong end", ",'completed':9},'finish':'stop'",
+          "'state':{'status':'error','error':'The user dismissed this"
+          " question'}", 0 },
+        { "a call that was cut off", ",'completed':9},'finish':'stop'",
+          "'state':{'status':'error','error':'Tool execution aborted',"
+          "'metadata':{'interrupted':true}}", 0 },
+        { "the provider's own call", ",'completed':9},'finish':'stop'",
+          "'metadata':{'providerExecuted':true},'state':{'status':'completed',"
+          "'output':'x'}", 0 },
+        { "an error", ",'completed':9},'finish':'tool-calls','error':{'name':"
+          "'X'}", "'state':{'status':'completed','output':'x'}", 0 },
+        { "a summary", ",'completed':9},'finish':'unknown','summary':true", "",
+          0 },
+    };
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+
+        begin_bare();
+        user(TURN, 1000);
+
+        rest(ROOT, "[{'info':{'id':'" TURN "','role':'user','time':"
+             "{'created':1000}},'parts':[]},{'info':{'id':'msg_a','role':"
+             "'assistant','parentID':'" TURN "','time':{'created':1001%s},"
+             "'parts':[%s%s%s]}]", cases[i].message, *cases[i].part ?
+             "{'id':'prt_1','messageID':'msg_a','type':'tool','tool':'bash',"
+             "'callID':'call_1'," : "", cases[i].part,
+             *cases[i].part ? "}" : "");
+
+        tap_is(ngx_http_agentstream_translate_abandoned(f.tr),
+               cases[i].abandoned, cases[i].name);
+
+        event(ROOT, "session.idle", "'x':1");
+        tap_ok(!ngx_http_agentstream_translate_abandoned(f.tr),
+               "%s, and idle", cases[i].name);
+
+        teardown(&f);
+    }
+
+    /* the next prompt's answer may be all that follows */
+
+    begin();
+    tool("prt_1", "call_1", "'status':'completed','output':'x'");
+    assistant("msg_a", TURN, 1001, ",'completed':9},'finish':'tool-calls'");
+    user("msg_v", 1002);
+    part("prt_v", "msg_v", "'type':'text','text':'Theirs.'");
+    assistant("msg_b", "msg_v", 1003, "");
+    tap_ok(state()->passed && !ngx_http_agentstream_translate_abandoned(f.tr),
+           "another prompt is answered");
+    teardown(&f);
+}
+
+
 static void
 test_core(void)
 {
@@ -549,6 +640,7 @@ main(void)
     test_turns();
     test_foreign();
     test_ends();
+    test_abandoned();
     test_core();
     test_core_blocks();
     test_errors();

@@ -168,7 +168,7 @@ export function clock(span = 0) {
 /* what was captured, as if it were said now */
 
 function shifter(items) {
-    const time = /"(created|updated|completed|start|end)":(\d{13})\b/g;
+    const time = /"(created|updated|completed|start|end)": ?(\d{13})\b/g;
     const all = items.flatMap((e) => [...e.line.matchAll(time)]
         .map((m) => Number(m[2])));
     const first = Math.min(...all);

@@ -42,6 +42,11 @@ const FAULTS = {
             ? item(e.line.replace(/"text":"(?=[^"])/, '"text":"Rewritten: '))
             : e),
 
+    /* nothing more after the first step, whose calls are done */
+
+    onestep: (items) => items.slice(0, items.findIndex(({ line }) =>
+        /"completed":\d+,?.*"finish":"tool-calls"/.test(line)) + 1),
+
     badjson: (items) => amid(items, notJson(items)),
 
     /* instead of the first answer's events, one that makes no sense */
