@@ -81,7 +81,7 @@ sink_reserve(void *ctx, size_t size)
 
 
 static uint64_t
-sink_commit(void *ctx, u_char *last, ngx_uint_t part)
+sink_commit(void *ctx, ngx_http_agentstream_record_t *record)
 {
     budget_t *b = ctx;
 

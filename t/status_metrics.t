@@ -42,7 +42,9 @@ check_turn($_, 'a turn') for @c;
 my @packets = map { $_->packets() } @c;
 my $bytes = 0;
 
-$bytes += length("$_->{raw}\n") for @packets;
+# the JSON alone, whatever stands around it
+
+$bytes += length($_->{raw} =~ /^data: (.*)$/m ? $1 : '') for @packets;
 
 grown('two turns', 'turns.started' => 2, 'turns.completed' => 2,
       'turns.finished' => 2, 'packets.written' => scalar @packets,

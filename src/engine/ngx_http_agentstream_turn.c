@@ -266,6 +266,7 @@ ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
     tcf.tool_throttle = conf->tool_throttle;
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    tcf.announce = 1;
 
     if (turn->adopted) {
         /* contract 2: as the location that started it has set them */

@@ -23,16 +23,16 @@
 
 
 static void ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node);
-static ngx_int_t ngx_http_agentstream_turn_last_word(void *data, uint64_t seq,
-    ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin);
+static ngx_int_t ngx_http_agentstream_turn_last_word(void *data,
+    ngx_http_agentstream_record_t *record);
 static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
     ngx_str_t *id, ngx_uint_t claim);
 static ngx_int_t ngx_http_agentstream_turn_settings(
     ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_renew(
     ngx_http_agentstream_turn_t *turn);
-static ngx_int_t ngx_http_agentstream_turn_restore(void *data, uint64_t seq,
-    ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin);
+static ngx_int_t ngx_http_agentstream_turn_restore(void *data,
+    ngx_http_agentstream_record_t *record);
 
 
 ngx_int_t
@@ -72,7 +72,6 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_count(ADOPTED, 1);
 
     turn->adopted = 1;
-    turn->started = (turn->node->journal.last_seq != 0);
 
     rc = ngx_http_agentstream_turn_settings(turn);
 
@@ -98,7 +97,7 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
         return NGX_OK;
     }
 
-    if (turn->started
+    if (turn->node->journal.last_seq != 0
         && (rc != NGX_OK || turn->node->journal.first_seq != 1))
     {
         /* what was sent is not known in full any more: all of it again */
@@ -168,27 +167,21 @@ ngx_http_agentstream_turn_claim(ngx_str_t *id, ngx_uint_t claim)
 
 
 static ngx_int_t
-ngx_http_agentstream_turn_restore(void *data, uint64_t seq, ngx_str_t *packet,
-    ngx_uint_t part, ngx_str_t *origin)
+ngx_http_agentstream_turn_restore(void *data,
+    ngx_http_agentstream_record_t *record)
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    ngx_str_t                        json;
     ngx_http_agentstream_journal_t  *journal;
 
     journal = &turn->node->journal;
 
-    if (journal->first_seq != 1 && seq != journal->last_seq) {
+    if (journal->first_seq != 1 && record->seq != journal->last_seq) {
         /* all that matters is whether it was the end */
         return NGX_OK;
     }
 
-    if (ngx_http_agentstream_sse_data(packet, &json) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_agentstream_translate_restore(turn->translate, seq, &json,
-                                                  part, origin);
+    return ngx_http_agentstream_translate_restore(turn->translate, record);
 }
 
 
@@ -230,7 +223,7 @@ ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
         return;
     }
 
-    if (!turn->started) {
+    if (!ngx_http_agentstream_translate_state(turn->translate)->started) {
         /* it died before OpenCode had answered */
 
         turn->phase = ngx_http_agentstream_turn_prompting;
@@ -286,10 +279,10 @@ ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 static void
 ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 {
-    size_t                        size;
-    u_char                       *p;
-    ngx_str_t                     id, none;
-    ngx_http_agentstream_zone_t  *zone;
+    size_t                          size;
+    u_char                         *p;
+    ngx_http_agentstream_zone_t    *zone;
+    ngx_http_agentstream_record_t   record;
 
     static ngx_str_t  message = ngx_string("The worker was lost");
 
@@ -306,23 +299,23 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 
     ngx_memcpy(node->stop_reason, "error", sizeof("error"));
 
-    id = node->sn.str;
-    ngx_str_null(&none);
-
-    size = ngx_http_agentstream_sse_head_size(&id)
-           + ngx_http_agentstream_acp_error_size(&message, NULL)
-           + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
+    size = ngx_http_agentstream_acp_error_size(&message, NULL);
 
     p = ngx_http_agentstream_journal_reserve_tail(zone, node, size);
 
     if (p) {
-        p = ngx_http_agentstream_sse_head(p, &id, node->journal.last_seq + 1);
+        ngx_memzero(&record, sizeof(ngx_http_agentstream_record_t));
+
+        record.type = NGX_HTTP_AGENTSTREAM_RECORD_ERROR;
+        record.json.data = p;
+
         p = ngx_http_agentstream_acp_error(p,
                                         ngx_http_agentstream_clock_timestamp(),
                                         &message, NGX_HTTP_BAD_GATEWAY, NULL);
-        p = ngx_http_agentstream_sse_tail(p);
 
-        ngx_http_agentstream_journal_append(zone, node, p, 0, &none);
+        record.json.len = p - record.json.data;
+
+        ngx_http_agentstream_journal_append(zone, node, &record);
     }
 
 done:
@@ -338,24 +331,27 @@ done:
 /* the stop reason, if the last packet is a terminal one */
 
 static ngx_int_t
-ngx_http_agentstream_turn_last_word(void *data, uint64_t seq,
-    ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin)
+ngx_http_agentstream_turn_last_word(void *data,
+    ngx_http_agentstream_record_t *record)
 {
     ngx_http_agentstream_node_t *node = data;
 
     ngx_str_t                    text;
     ngx_http_agentstream_json_t  json;
 
-    if (seq != node->journal.last_seq
-        || ngx_http_agentstream_sse_data(packet, &text) != NGX_OK)
+    if (record->seq != node->journal.last_seq
+        || !ngx_http_agentstream_record_terminal(record->type))
     {
         return NGX_OK;
     }
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 
-    if (ngx_http_agentstream_json_parse(&json, text.data, text.len) == NGX_OK) {
-        text = ngx_http_agentstream_translate_stop_reason(&json);
+    if (ngx_http_agentstream_json_parse(&json, record->json.data,
+                                        record->json.len)
+        == NGX_OK)
+    {
+        text = ngx_http_agentstream_translate_stop_reason(record, &json);
         ngx_memcpy(node->stop_reason, text.data,
                    ngx_min(text.len, sizeof(node->stop_reason) - 1));
     }

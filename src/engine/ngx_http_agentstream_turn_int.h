@@ -91,8 +91,6 @@ typedef struct {
     ngx_http_agentstream_turn_stream_e   stream;
     ngx_http_agentstream_turn_interrupt_e  interrupt;
 
-    unsigned                             started:1;    /* "turn_started" is
-                                                          out, or must not */
     unsigned                             terminal:1;   /* the last packet is
                                                           being made */
     unsigned                             failed:1;     /* something could not

@@ -98,17 +98,11 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
 
         ngx_http_agentstream_turn_clock(turn);
 
-        if (!turn->started) {
-            turn->started = 1;
-
-            if (ngx_http_agentstream_translate_start(turn->translate)
-                != NGX_OK)
-            {
-                ngx_http_agentstream_turn_fail(turn,
-                                               NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                               "Out of memory", NULL);
-                return;
-            }
+        if (ngx_http_agentstream_translate_start(turn->translate) != NGX_OK) {
+            ngx_http_agentstream_turn_fail(turn,
+                                           NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                           "Out of memory", NULL);
+            return;
         }
 
         ngx_http_agentstream_turn_finish(turn);

@@ -35,9 +35,9 @@ static u_char *ngx_http_agentstream_turn_reserve(void *ctx, size_t size);
 static u_char *ngx_http_agentstream_turn_squeeze(
     ngx_http_agentstream_turn_t *turn, size_t size);
 static void ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn,
-    u_char *last, ngx_uint_t part);
-static uint64_t ngx_http_agentstream_turn_commit(void *ctx, u_char *last,
-    ngx_uint_t part);
+    ngx_http_agentstream_record_t *record);
+static uint64_t ngx_http_agentstream_turn_commit(void *ctx,
+    ngx_http_agentstream_record_t *record);
 static void ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
     ngx_str_t *message);
 static void ngx_http_agentstream_turn_lookup_done(void *data,
@@ -58,42 +58,17 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
-    u_char                       *p;
-    ngx_http_agentstream_node_t  *node;
-
-    node = turn->node;
+    u_char  *p;
 
     if (turn->failed && !turn->terminal) {
         return NULL;
     }
 
-    if (!turn->started && !turn->terminal) {
-        /* an event overtook the answer to the prompt */
-        turn->started = 1;
-
-        if (ngx_http_agentstream_translate_start(turn->translate) != NGX_OK) {
-            return NULL;
-        }
-    }
-
-    size += ngx_http_agentstream_sse_head_size(&turn->id)
-            + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN
-            + ngx_http_agentstream_translate_origin(turn->translate)->len;
-
     p = ngx_http_agentstream_journal_reserve(
-                                          ngx_http_agentstream_worker->zone,
-                                          node, size, turn->conf->turn_size);
+                                    ngx_http_agentstream_worker->zone,
+                                    turn->node, size, turn->conf->turn_size);
 
-    if (p == NULL) {
-        p = ngx_http_agentstream_turn_squeeze(turn, size);
-
-        if (p == NULL) {
-            return NULL;
-        }
-    }
-
-    return ngx_http_agentstream_sse_head(p, &turn->id,
-                                         node->journal.last_seq + 1);
+    return p ? p : ngx_http_agentstream_turn_squeeze(turn, size);
 }
 
 
@@ -132,18 +107,16 @@ ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
    packet was sent, and readers are told that it was not */
 
 static void
-ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn, u_char *last,
-    ngx_uint_t part)
+ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_record_t *record)
 {
     ngx_int_t                     rc;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = ngx_http_agentstream_worker->zone;
 
-    rc = ngx_http_agentstream_journal_append_pieces(zone, turn->node,
-                        turn->scratch, last, part,
-                        ngx_http_agentstream_translate_origin(turn->translate),
-                        turn->conf->turn_size);
+    rc = ngx_http_agentstream_journal_append_pieces(zone, turn->node, record,
+                                                    turn->conf->turn_size);
 
     if (rc != NGX_OK) {
         ngx_http_agentstream_journal_skip(zone, turn->node);
@@ -155,7 +128,7 @@ ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn, u_char *last,
         ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream turn: no room in the zone for a packet of "
                       "%uz bytes, session %V, turn %V",
-                      (size_t) (last - turn->scratch), &turn->session,
+                      record->json.len + record->text.len, &turn->session,
                       &turn->id);
     }
 
@@ -165,7 +138,8 @@ ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn, u_char *last,
 
 
 static uint64_t
-ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
+ngx_http_agentstream_turn_commit(void *ctx,
+    ngx_http_agentstream_record_t *record)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
@@ -173,15 +147,12 @@ ngx_http_agentstream_turn_commit(void *ctx, u_char *last, ngx_uint_t part)
 
     node = turn->node;
 
-    last = ngx_http_agentstream_sse_tail(last);
-
     if (turn->scratch) {
-        ngx_http_agentstream_turn_patch(turn, last, part);
+        ngx_http_agentstream_turn_patch(turn, record);
 
     } else {
         ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
-                                            node, last, part,
-                       ngx_http_agentstream_translate_origin(turn->translate));
+                                            node, record);
     }
 
     node->state = NGX_HTTP_AGENTSTREAM_TURN_RUNNING;

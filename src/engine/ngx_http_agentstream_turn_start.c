@@ -350,8 +350,7 @@ ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
         }
     }
 
-    if (rc == NGX_OK && !turn->started) {
-        turn->started = 1;
+    if (rc == NGX_OK) {
         ngx_http_agentstream_turn_clock(turn);
         rc = ngx_http_agentstream_translate_start(turn->translate);
     }

@@ -62,7 +62,7 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
     h->event.data = h;
     h->event.log = r->connection->log;
 
-    if (ngx_http_agentstream_output_open(h->output, 0,
+    if (ngx_http_agentstream_output_open(h->output, args->wire, 0,
                                     ngx_http_agentstream_history_sent_handler,
                                     ngx_http_agentstream_history_destroy, h)
         != NGX_OK
@@ -200,7 +200,8 @@ ngx_http_agentstream_history_taken(ngx_http_agentstream_history_t *h,
 {
     h->taken += len;
 
-    if (h->filled < NGX_HTTP_AGENTSTREAM_HISTORY_OUT
+    if ((size_t) (h->text.last - h->text.start)
+        < NGX_HTTP_AGENTSTREAM_HISTORY_OUT
         && h->taken < NGX_HTTP_AGENTSTREAM_HISTORY_IN)
     {
         return NGX_OK;
@@ -337,7 +338,8 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
 static ngx_int_t
 ngx_http_agentstream_history_error(ngx_http_agentstream_history_t *h)
 {
-    u_char  *p;
+    u_char                         *p;
+    ngx_http_agentstream_record_t   record;
 
     static ngx_str_t  message = ngx_string("OpenCode's answer is not whole");
 
@@ -347,13 +349,19 @@ ngx_http_agentstream_history_error(ngx_http_agentstream_history_t *h)
         return NGX_ERROR;
     }
 
+    ngx_memzero(&record, sizeof(ngx_http_agentstream_record_t));
+
+    record.type = NGX_HTTP_AGENTSTREAM_RECORD_ERROR;
+    record.json.data = p;
+
     p = ngx_http_agentstream_acp_error(p,
                                        ngx_http_agentstream_clock_timestamp(),
                                        &message, NGX_HTTP_BAD_GATEWAY, NULL);
 
-    (void) ngx_http_agentstream_history_commit(h, p, 0);
+    record.json.len = p - record.json.data;
 
-    return NGX_OK;
+    return ngx_http_agentstream_history_commit(h, &record) ? NGX_OK
+                                                           : NGX_ERROR;
 }
 
 

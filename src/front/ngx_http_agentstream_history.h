@@ -31,7 +31,7 @@ typedef struct {
     ngx_http_agentstream_output_t       *output;   /* the request's */
     ngx_http_agentstream_target_t        target;   /* in the request's pool */
     ngx_uint_t                           limit;    /* of messages, 0: none */
-    ngx_uint_t                           sse;      /* else a JSON array */
+    ngx_http_agentstream_wire_t         *wire;
     ngx_http_agentstream_history_pt      failed;
     void                                *data;
 } ngx_http_agentstream_history_args_t;

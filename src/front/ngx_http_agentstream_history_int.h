@@ -53,23 +53,18 @@ typedef struct {
     ngx_http_agentstream_translate_t      *translate;
     ngx_str_t                              turn;       /* in pool */
     ngx_uint_t                             nanswers;
-    ngx_http_agentstream_acp_buf_t         usage;      /* packets kept until
-                                                          their message is
+    ngx_http_agentstream_acp_buf_t         usage;      /* a packet kept until
+                                                          its message is
                                                           whole */
     u_char                                 timestamp[
                                         NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
 
     /* the response */
     ngx_http_agentstream_output_t         *output;
-    ngx_chain_t                           *filling;    /* to be sent; their
-                                                          memory is from the
-                                                          heap */
-    ngx_chain_t                           *last;       /* of them */
-    ngx_chain_t                           *free;       /* without memory */
-    u_char                                *packet;     /* reserved last */
+    ngx_http_agentstream_acp_buf_t         packet;     /* that is being made */
+    ngx_http_agentstream_output_text_t     text;       /* to be sent */
+    ngx_http_agentstream_wire_state_t      state;
     uint64_t                               seq;
-    size_t                                 filled;     /* since something was
-                                                          sent */
     size_t                                 taken;      /* from OpenCode since
                                                           other requests had
                                                           their turn */
@@ -78,7 +73,7 @@ typedef struct {
     unsigned                               unfinished:1;   /* the last answer
                                                               has no end */
     unsigned                               complete:1;     /* all is in
-                                                              filling */
+                                                              text */
     unsigned                               failed:1;       /* out of memory in
                                                               a subagent's
                                                               answer */
@@ -117,8 +112,8 @@ void ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,
 extern ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_history_sink;
 
 u_char *ngx_http_agentstream_history_reserve(void *ctx, size_t size);
-uint64_t ngx_http_agentstream_history_commit(void *ctx, u_char *last,
-    ngx_uint_t part);
+uint64_t ngx_http_agentstream_history_commit(void *ctx,
+    ngx_http_agentstream_record_t *record);
 /* send what was kept until the message was whole */
 ngx_int_t ngx_http_agentstream_history_flush(
     ngx_http_agentstream_history_t *h);

@@ -87,6 +87,39 @@ ngx_http_agentstream_output_free(u_char *p)
 }
 
 
+u_char *
+ngx_http_agentstream_output_room(ngx_http_agentstream_output_text_t *text,
+    size_t size)
+{
+    u_char  *p;
+    size_t   used;
+
+    if ((size_t) (text->end - text->last) >= size) {
+        return text->last;
+    }
+
+    used = text->last - text->start;
+    size = ngx_max(used * 2, used + size);
+    size = ngx_max(size, NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE);
+
+    p = ngx_http_agentstream_output_alloc(size);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    if (text->start) {
+        ngx_memcpy(p, text->start, used);
+        ngx_http_agentstream_output_free(text->start);
+    }
+
+    text->start = p;
+    text->last = p + used;
+    text->end = p + size;
+
+    return text->last;
+}
+
+
 void
 ngx_http_agentstream_output_wait(ngx_http_request_t *r)
 {
@@ -159,7 +192,8 @@ ngx_http_agentstream_output_exit_worker(void)
 
 ngx_int_t
 ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
-    ngx_msec_t keepalive, ngx_http_agentstream_output_pt handler,
+    ngx_http_agentstream_wire_t *wire, ngx_msec_t keepalive,
+    ngx_http_agentstream_output_pt handler,
     ngx_http_agentstream_output_pt destroy, void *data)
 {
     ngx_http_request_t  *r;
@@ -172,7 +206,8 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
         return NGX_ERROR;
     }
 
-    out->keepalive = keepalive;
+    out->wire = wire;
+    out->keepalive = wire->comment.len ? keepalive : 0;
     out->handler = handler;
     out->destroy = destroy;
     out->data = data;
@@ -185,8 +220,8 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
 
     out->sent_at = ngx_current_msec;
 
-    if (keepalive) {
-        ngx_add_timer(&out->timer, keepalive);
+    if (out->keepalive) {
+        ngx_add_timer(&out->timer, out->keepalive);
     }
 
     return NGX_OK;
@@ -282,13 +317,14 @@ ngx_http_agentstream_output_free_buf(void *data)
 
 
 ngx_int_t
-ngx_http_agentstream_output_header(ngx_http_request_t *r, ngx_uint_t status)
+ngx_http_agentstream_output_header(ngx_http_request_t *r,
+    ngx_http_agentstream_wire_t *wire, ngx_uint_t status)
 {
     ngx_int_t  rc;
 
     r->headers_out.status = status;
 
-    if (ngx_http_agentstream_output_headers(r) != NGX_OK) {
+    if (ngx_http_agentstream_output_headers(r, wire) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -298,7 +334,9 @@ ngx_http_agentstream_output_header(ngx_http_request_t *r, ngx_uint_t status)
         return NGX_ERROR;
     }
 
-    ngx_http_agentstream_count(OPENED, 1);
+    if (wire->stream) {
+        ngx_http_agentstream_count(OPENED, 1);
+    }
 
     return NGX_OK;
 }
@@ -460,8 +498,6 @@ ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
     ngx_http_request_t             *r;
     ngx_http_agentstream_output_t  *out;
 
-    static u_char  comment[] = ": keepalive\n\n";
-
     out = ev->data;
     r = out->request;
     c = r->connection;
@@ -485,8 +521,8 @@ ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
 
     ngx_memzero(b, sizeof(ngx_buf_t));
 
-    b->pos = comment;
-    b->last = comment + sizeof(comment) - 1;
+    b->pos = out->wire->comment.data;
+    b->last = b->pos + out->wire->comment.len;
     b->memory = 1;
     b->flush = 1;
     b->tag = (ngx_buf_tag_t) &ngx_http_agentstream_module;
@@ -505,11 +541,16 @@ ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
 
 
 ngx_int_t
-ngx_http_agentstream_output_headers(ngx_http_request_t *r)
+ngx_http_agentstream_output_headers(ngx_http_request_t *r,
+    ngx_http_agentstream_wire_t *wire)
 {
-    ngx_str_set(&r->headers_out.content_type, "text/event-stream");
+    r->headers_out.content_type = wire->content_type;
     r->headers_out.content_type_len = r->headers_out.content_type.len;
     r->headers_out.content_type_lowcase = NULL;
+
+    if (!wire->stream) {
+        return ngx_http_agentstream_output_no_cache(r);
+    }
 
 #if (NGX_HTTP_GZIP)
     /* contract 2: never compressed */

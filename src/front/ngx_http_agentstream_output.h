@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_wire.h"
 
 
 /*
@@ -50,6 +51,7 @@ typedef struct {
     ngx_event_t                          timer;
 
     /* the user's */
+    ngx_http_agentstream_wire_t         *wire;
     ngx_msec_t                           keepalive;
     ngx_http_agentstream_output_pt       handler;
     ngx_http_agentstream_output_pt       destroy;  /* NULL: there is no user */
@@ -65,7 +67,8 @@ void ngx_http_agentstream_output_wait(ngx_http_request_t *r);
    what the user before has sent.  keepalive 0: no comments; NGX_ERROR: nothing
    will be called */
 ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
-    ngx_msec_t keepalive, ngx_http_agentstream_output_pt handler,
+    ngx_http_agentstream_wire_t *wire, ngx_msec_t keepalive,
+    ngx_http_agentstream_output_pt handler,
     ngx_http_agentstream_output_pt destroy, void *data);
 
 /* the user gives it up, for another one to open it: nothing is called any
@@ -74,12 +77,27 @@ void ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out);
 
 /* NGX_OK or NGX_ERROR */
 ngx_int_t ngx_http_agentstream_output_header(ngx_http_request_t *r,
-    ngx_uint_t status);
+    ngx_http_agentstream_wire_t *wire, ngx_uint_t status);
 
 /* what output_send() sends; NULL: no memory */
 u_char *ngx_http_agentstream_output_alloc(size_t size);
 void ngx_http_agentstream_output_free(u_char *p);
 void ngx_http_agentstream_output_exit_worker(void);
+
+
+/* what is put together before it is sent; zeroed it is ready.  Its memory is
+   from output_alloc(), and its user's to send or to free */
+
+typedef struct {
+    u_char                              *start;    /* or NULL */
+    u_char                              *last;
+    u_char                              *end;
+} ngx_http_agentstream_output_text_t;
+
+/* where so many bytes more can be written, from text->last on, which is the
+   caller's to advance; NULL: no memory */
+u_char *ngx_http_agentstream_output_room(
+    ngx_http_agentstream_output_text_t *text, size_t size);
 
 /*
  * Sends from p to last, which was got by output_alloc() and is freed here; p
@@ -94,8 +112,9 @@ ngx_int_t ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
 void ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
     ngx_int_t rc);
 
-/* what every event stream has, an error's too */
-ngx_int_t ngx_http_agentstream_output_headers(ngx_http_request_t *r);
+/* what every response in that spelling has, an error's too */
+ngx_int_t ngx_http_agentstream_output_headers(ngx_http_request_t *r,
+    ngx_http_agentstream_wire_t *wire);
 /* what every response with JSON has */
 ngx_int_t ngx_http_agentstream_output_json_headers(ngx_http_request_t *r);
 /* what both have, and one without a body */

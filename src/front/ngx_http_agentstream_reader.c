@@ -5,9 +5,10 @@
 
 
 /*
- * The reader.  Woken, it copies what is new from the journal into a
- * buffer and sends that with one call.  The headers wait for the first packet,
- * so that a turn that fails before it starts has its proper status.
+ * The reader.  Woken, it copies what is new from the journal, spells it into
+ * a buffer without the lock, and sends that with one call.  The headers wait
+ * for the first packet, so that a turn that fails before it starts has its
+ * proper status.
  */
 
 
@@ -19,7 +20,9 @@
 #include "ngx_http_agentstream_reader.h"
 
 
-#define NGX_HTTP_AGENTSTREAM_RETRY_LEN     (sizeof("retry: 1000\n\n") - 1)
+/* records that are copied at a time: spelt, they mostly fit in one buffer of
+   the output */
+#define NGX_HTTP_AGENTSTREAM_READER_SIZE  12288
 
 
 /* on the heap: a request that follows a session may have many of them, one
@@ -34,6 +37,7 @@ typedef struct {
     ngx_http_agentstream_cursor_t        cursor;
     ngx_http_request_t                  *request;
     ngx_http_agentstream_output_t       *output;
+    ngx_http_agentstream_wire_state_t    state;
     ngx_http_agentstream_reader_args_t   args;
     ngx_http_agentstream_waiter_t        follower;     /* for turns */
     ngx_event_t                          start;
@@ -46,10 +50,10 @@ typedef struct {
 /* what there is to read, as seen under the lock */
 
 typedef struct {
-    ngx_uint_t                           status;
-    size_t                               size;     /* of the packets copied */
+    ngx_http_agentstream_records_t       records;  /* that were copied */
     size_t                               need;     /* of one that is larger
                                                       than the buffer */
+    ngx_uint_t                           status;
     unsigned                             more:1;   /* there are packets */
     unsigned                             lost:1;   /* ... but not the one
                                                       wanted */
@@ -71,12 +75,19 @@ static ngx_int_t ngx_http_agentstream_reader_open(
     ngx_http_agentstream_reader_t *reader);
 static ngx_int_t ngx_http_agentstream_reader_send(
     ngx_http_agentstream_reader_t *reader, ngx_uint_t *end);
+static ngx_int_t ngx_http_agentstream_reader_read(
+    ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_reader_view_t *view, u_char **p, u_char **last);
+static u_char *ngx_http_agentstream_reader_spell(
+    ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_records_t *records, u_char **last);
 static void ngx_http_agentstream_reader_look(
     ngx_http_agentstream_reader_t *reader, u_char *buf, size_t size,
     ngx_http_agentstream_reader_view_t *view);
 static ngx_int_t ngx_http_agentstream_reader_lost(
     ngx_http_agentstream_reader_t *reader);
-static u_char *ngx_http_agentstream_reader_retry(u_char *p);
+static u_char *ngx_http_agentstream_reader_retry(
+    ngx_http_agentstream_reader_t *reader, u_char *p);
 
 
 ngx_int_t
@@ -119,6 +130,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
                                                   &reader->args.session)
                != NGX_OK)
         || ngx_http_agentstream_output_open(reader->output,
+                                      &ngx_http_agentstream_wire_events,
                                       args->conf->keepalive,
                                       ngx_http_agentstream_reader_wake_handler,
                                       ngx_http_agentstream_reader_destroy,
@@ -266,14 +278,15 @@ ngx_http_agentstream_reader_open(ngx_http_agentstream_reader_t *reader)
     u_char     *p;
     ngx_int_t   rc;
 
-    p = ngx_http_agentstream_output_alloc(NGX_HTTP_AGENTSTREAM_RETRY_LEN);
+    p = ngx_http_agentstream_output_alloc(NGX_HTTP_AGENTSTREAM_WIRE_RETRY);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
     reader->args.retry = 0;
 
-    if (ngx_http_agentstream_output_header(reader->request, NGX_HTTP_OK)
+    if (ngx_http_agentstream_output_header(reader->request,
+                                           reader->output->wire, NGX_HTTP_OK)
         != NGX_OK)
     {
         ngx_http_agentstream_output_free(p);
@@ -281,8 +294,7 @@ ngx_http_agentstream_reader_open(ngx_http_agentstream_reader_t *reader)
     }
 
     rc = ngx_http_agentstream_output_send(reader->output, p,
-                                          ngx_http_agentstream_reader_retry(p),
-                                          0);
+                              ngx_http_agentstream_reader_retry(reader, p), 0);
 
     return (rc == NGX_ERROR) ? NGX_ERROR : NGX_BUSY;
 }
@@ -298,40 +310,17 @@ static ngx_int_t
 ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
     ngx_uint_t *end)
 {
-    size_t                               head, size;
     u_char                              *p, *last;
     ngx_int_t                            rc;
     ngx_http_agentstream_reader_view_t   view;
 
-    last = NULL;
-    head = reader->args.retry ? NGX_HTTP_AGENTSTREAM_RETRY_LEN : 0;
-    size = NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE - head;
-
-    for ( ;; ) {
-        p = ngx_http_agentstream_output_alloc(head + size);
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_http_agentstream_reader_look(reader, p + head, size, &view);
-
-        if (view.size) {
-            break;
-        }
-
-        ngx_http_agentstream_output_free(p);
-        p = NULL;
-
-        if (view.need == 0) {
-            break;
-        }
-
-        size = view.need;
+    if (ngx_http_agentstream_reader_read(reader, &view, &p, &last) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     *end = (view.ended && !reader->args.follow);
 
-    if (view.size == 0 && !*end) {
+    if (p == NULL && !*end) {
         rc = view.lost ? NGX_DECLINED : NGX_BUSY;
 
         if (rc == NGX_BUSY && view.begun && !reader->request->header_sent) {
@@ -348,20 +337,13 @@ ngx_http_agentstream_reader_send(ngx_http_agentstream_reader_t *reader,
     }
 
     if (!reader->request->header_sent
-        && ngx_http_agentstream_output_header(reader->request, view.status)
+        && ngx_http_agentstream_output_header(reader->request,
+                                              reader->output->wire,
+                                              view.status)
            != NGX_OK)
     {
         rc = NGX_ERROR;
         goto done;
-    }
-
-    if (p) {
-        last = p + head + view.size;
-    }
-
-    if (p && head) {
-        (void) ngx_http_agentstream_reader_retry(p);
-        reader->args.retry = 0;
     }
 
     rc = ngx_http_agentstream_output_send(reader->output, p, last, *end);
@@ -392,6 +374,95 @@ done:
     }
 
     return rc;
+}
+
+
+/* what is new, spelt from *p to *last; *p NULL: nothing is */
+
+static ngx_int_t
+ngx_http_agentstream_reader_read(ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_reader_view_t *view, u_char **p, u_char **last)
+{
+    size_t      size;
+    u_char     *large;
+    uint64_t    buf[NGX_HTTP_AGENTSTREAM_READER_SIZE / 8];
+    ngx_int_t   rc;
+
+    *p = NULL;
+    *last = NULL;
+
+    rc = NGX_OK;
+    large = NULL;
+
+    ngx_http_agentstream_reader_look(reader, (u_char *) buf, sizeof(buf), view);
+
+    while (view->need) {
+        size = view->need;
+
+        if (large) {
+            ngx_free(large);
+        }
+
+        large = ngx_alloc(size, ngx_cycle->log);
+        if (large == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_agentstream_reader_look(reader, large, size, view);
+    }
+
+    if (view->records.pos != view->records.last) {
+        *p = ngx_http_agentstream_reader_spell(reader, &view->records, last);
+        rc = *p ? NGX_OK : NGX_ERROR;
+    }
+
+    if (large) {
+        ngx_free(large);
+    }
+
+    return rc;
+}
+
+
+static u_char *
+ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_records_t *records, u_char **last)
+{
+    size_t                           size;
+    u_char                          *p, *start;
+    ngx_http_agentstream_wire_t     *wire;
+    ngx_http_agentstream_record_t    record;
+    ngx_http_agentstream_records_t   copy;
+
+    wire = reader->output->wire;
+    reader->state.turn = reader->args.turn;
+
+    copy = *records;
+    size = reader->args.retry ? NGX_HTTP_AGENTSTREAM_WIRE_RETRY : 0;
+
+    while (ngx_http_agentstream_record_next(&copy, &record) == NGX_OK) {
+        size += wire->size(&reader->state, &record);
+    }
+
+    start = ngx_http_agentstream_output_alloc(size);
+    if (start == NULL) {
+        return NULL;
+    }
+
+    p = start;
+
+    if (reader->args.retry) {
+        reader->args.retry = 0;
+        p = ngx_http_agentstream_reader_retry(reader, p);
+    }
+
+    while (ngx_http_agentstream_record_next(records, &record) == NGX_OK) {
+        p = wire->record(&reader->state, p, &record);
+    }
+
+    *last = p;
+
+    return start;
 }
 
 
@@ -442,8 +513,8 @@ ngx_http_agentstream_reader_look(ngx_http_agentstream_reader_t *reader,
     }
 
     if (view->more) {
-        view->size = ngx_http_agentstream_journal_read_locked(node, cursor,
-                                                     buf, size, &view->need);
+        view->need = ngx_http_agentstream_journal_read_locked(node, cursor,
+                                                  buf, size, &view->records);
     }
 
     view->all = (cursor->seq > journal->last_seq);
@@ -500,8 +571,8 @@ ngx_http_agentstream_reader_lost(ngx_http_agentstream_reader_t *reader)
 /* clients are not to come back all at once after nginx was down */
 
 static u_char *
-ngx_http_agentstream_reader_retry(u_char *p)
+ngx_http_agentstream_reader_retry(ngx_http_agentstream_reader_t *reader,
+    u_char *p)
 {
-    return ngx_sprintf(p, "retry: %ui\n\n",
-                       (ngx_uint_t) (1000 + ngx_random() % 2000));
+    return reader->output->wire->retry(p, 1000 + ngx_random() % 2000);
 }

@@ -85,7 +85,9 @@ ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
     rb->timer.log = r->connection->log;
 
     if (ngx_http_agentstream_rebuild_prepare(rb) != NGX_OK
-        || ngx_http_agentstream_output_open(rb->output, args->conf->keepalive,
+        || ngx_http_agentstream_output_open(rb->output,
+                                     &ngx_http_agentstream_wire_events,
+                                     args->conf->keepalive,
                                      ngx_http_agentstream_rebuild_sent_handler,
                                      ngx_http_agentstream_rebuild_destroy, rb)
            != NGX_OK)
@@ -198,9 +200,11 @@ ngx_http_agentstream_rebuild_destroy(void *data)
         ngx_http_agentstream_translate_destroy(rb->translate);
     }
 
-    if (rb->start) {
-        ngx_http_agentstream_output_free(rb->start);
+    if (rb->text.start) {
+        ngx_http_agentstream_output_free(rb->text.start);
     }
+
+    ngx_http_agentstream_acp_destroy(&rb->packet);
 
     ngx_destroy_pool(rb->pool);
 }
@@ -233,7 +237,8 @@ ngx_http_agentstream_rebuild_session_done(void *data,
         return;
     }
 
-    rb->reset = 1;
+    ngx_http_agentstream_translate_reset_first(rb->translate,
+                                               rb->args.reason);
 
     ngx_http_agentstream_rebuild_read(rb);
 }
@@ -384,7 +389,8 @@ ngx_http_agentstream_rebuild_last_done(void *data,
         return;
     }
 
-    rb->reset = 1;
+    ngx_http_agentstream_translate_reset_first(rb->translate,
+                                               rb->args.reason);
 
     ngx_http_agentstream_rebuild_read(rb);
 }
@@ -567,9 +573,9 @@ static void
 ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
     ngx_uint_t status)
 {
-    u_char      *p, *last;
-    ngx_int_t    rc;
-    ngx_uint_t   end;
+    ngx_int_t                           rc;
+    ngx_uint_t                          end;
+    ngx_http_agentstream_output_text_t  text;
 
     if (rb->output->busy) {
         /* with a keepalive comment */
@@ -581,23 +587,22 @@ ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
     end = (rb->over && rb->args.after == NULL);
 
     if (!rb->request->header_sent
-        && ngx_http_agentstream_output_header(rb->request, status) != NGX_OK)
+        && ngx_http_agentstream_output_header(rb->request, rb->output->wire,
+                                              status)
+           != NGX_OK)
     {
         ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
         return;
     }
 
-    p = rb->start;
-    last = rb->last;
-
-    rb->start = NULL;
-    rb->last = NULL;
-    rb->end = NULL;
+    text = rb->text;
+    ngx_memzero(&rb->text, sizeof(ngx_http_agentstream_output_text_t));
 
     rc = NGX_OK;
 
-    if (p || end) {
-        rc = ngx_http_agentstream_output_send(rb->output, p, last, end);
+    if (text.start || end) {
+        rc = ngx_http_agentstream_output_send(rb->output, text.start,
+                                              text.last, end);
     }
 
     if (rc == NGX_ERROR || end) {

@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_output.h"
@@ -43,14 +44,14 @@ typedef struct {
     ngx_event_t                          timer;
     ngx_uint_t                           tries;
 
-    u_char                              *start;    /* heap: packets of this */
-    u_char                              *last;     /* reading, not sent yet */
-    u_char                              *end;
+    ngx_http_agentstream_acp_buf_t       packet;   /* that is being made */
+    ngx_http_agentstream_output_text_t   text;     /* packets of this reading,
+                                                      not sent yet */
+    ngx_http_agentstream_wire_state_t    state;
     uint64_t                             seq;
     ngx_uint_t                           status;
     unsigned                             over:1;
     unsigned                             waiting:1;    /* to send */
-    unsigned                             reset:1;  /* still to be said */
 } ngx_http_agentstream_rebuild_t;
 
 

@@ -6,7 +6,7 @@
 
 /*
  * Where the packets of a rebuilt turn go.  They are put together on
- * the heap, as events, until they are sent.
+ * the heap, spelt, until they are sent.
  */
 
 
@@ -14,13 +14,12 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_rebuild_int.h"
-#include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_zone.h"
 
 
 static u_char *ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size);
-static uint64_t ngx_http_agentstream_rebuild_commit(void *ctx, u_char *last,
-    ngx_uint_t part);
+static uint64_t ngx_http_agentstream_rebuild_commit(void *ctx,
+    ngx_http_agentstream_record_t *record);
 static ngx_int_t ngx_http_agentstream_rebuild_child(void *ctx,
     ngx_str_t *session);
 static void ngx_http_agentstream_rebuild_resolve(void *ctx, ngx_str_t *session,
@@ -44,64 +43,39 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
 {
     ngx_http_agentstream_rebuild_t *rb = ctx;
 
-    size_t     used, want;
-    u_char    *p;
-    uint64_t   seq;
-
-    if (rb->reset) {
-        /* the first packets of all tell what this is */
-
-        rb->reset = 0;
-
-        if (ngx_http_agentstream_translate_reset(rb->translate, rb->args.reason)
-            != NGX_OK
-            || ngx_http_agentstream_translate_start(rb->translate) != NGX_OK)
-        {
-            return NULL;
-        }
-
-        ngx_http_agentstream_count(RESETS, 1);
-    }
-
-    want = ngx_http_agentstream_sse_head_size(&rb->args.turn) + size
-           + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
-
-    used = rb->last - rb->start;
-
-    if ((size_t) (rb->end - rb->last) < want) {
-        want = ngx_max(used * 2, used + want);
-        want = ngx_max(want, 4096);
-
-        p = ngx_http_agentstream_output_alloc(want);
-        if (p == NULL) {
-            return NULL;
-        }
-
-        if (rb->start) {
-            ngx_memcpy(p, rb->start, used);
-            ngx_http_agentstream_output_free(rb->start);
-        }
-
-        rb->start = p;
-        rb->last = p + used;
-        rb->end = p + want;
-    }
-
-    /* having the last packet, a client has them all */
-
-    seq = (rb->over && rb->args.turn.len) ? NGX_HTTP_AGENTSTREAM_REBUILD_LAST
-                                          : 0;
-
-    return ngx_http_agentstream_sse_head(rb->last, &rb->args.turn, seq);
+    return ngx_http_agentstream_acp_room(&rb->packet, size);
 }
 
 
 static uint64_t
-ngx_http_agentstream_rebuild_commit(void *ctx, u_char *last, ngx_uint_t part)
+ngx_http_agentstream_rebuild_commit(void *ctx,
+    ngx_http_agentstream_record_t *record)
 {
     ngx_http_agentstream_rebuild_t *rb = ctx;
 
-    rb->last = ngx_http_agentstream_sse_tail(last);
+    u_char                       *p;
+    ngx_http_agentstream_wire_t  *wire;
+
+    wire = rb->output->wire;
+
+    rb->state.turn = rb->args.turn;
+
+    /* having the last packet, a client has them all */
+
+    record->seq = (rb->over && rb->args.turn.len)
+                  ? NGX_HTTP_AGENTSTREAM_REBUILD_LAST : 0;
+
+    p = ngx_http_agentstream_output_room(&rb->text,
+                                         wire->size(&rb->state, record));
+    if (p == NULL) {
+        return 0;
+    }
+
+    rb->text.last = wire->record(&rb->state, p, record);
+
+    if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET) {
+        ngx_http_agentstream_count(RESETS, 1);
+    }
 
     return ++rb->seq;
 }

@@ -19,7 +19,6 @@
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_request_int.h"
-#include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_text.h"
 #include "ngx_http_agentstream_turn.h"
 
@@ -37,7 +36,7 @@ static ngx_int_t ngx_http_agentstream_request_collect(
 static void ngx_http_agentstream_request_cleanup(void *data);
 static ngx_int_t ngx_http_agentstream_request_send(
     ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_buf_t *b,
-    ngx_uint_t sse);
+    ngx_http_agentstream_wire_t *wire);
 
 
 static ngx_http_agentstream_request_route_t
@@ -533,18 +532,20 @@ ngx_int_t
 ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     ngx_uint_t status, ngx_str_t *message, ngx_str_t *details)
 {
-    u_char              *p;
-    u_char               buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
-    ngx_int_t            rc;
-    ngx_buf_t           *b;
-    ngx_str_t            text;
-    ngx_uint_t           sse;
-    ngx_http_request_t  *r;
-
-    static ngx_str_t  none = ngx_null_string;
+    u_char                             *p;
+    u_char                              buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_int_t                           rc;
+    ngx_buf_t                          *b;
+    ngx_str_t                           text;
+    ngx_http_request_t                 *r;
+    ngx_http_agentstream_wire_t        *wire;
+    ngx_http_agentstream_record_t       record;
+    ngx_http_agentstream_wire_state_t   state;
 
     r = req->request;
-    sse = (req->sse || (req->route && req->route->sse));
+    wire = (req->sse || (req->route && req->route->sse))
+           ? &ngx_http_agentstream_wire_plain
+           : &ngx_http_agentstream_wire_array;
 
     text = ngx_http_agentstream_text_escape(buf, message);
 
@@ -556,31 +557,32 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
         return rc;
     }
 
-    b = ngx_create_temp_buf(r->pool,
-                            ngx_http_agentstream_sse_head_size(&none)
-                            + ngx_http_agentstream_acp_error_size(message,
-                                                                  details)
-                            + NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN);
-    if (b == NULL) {
+    p = ngx_pnalloc(r->pool,
+                    ngx_http_agentstream_acp_error_size(message, details));
+    if (p == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    p = b->pos;
+    ngx_memzero(&record, sizeof(ngx_http_agentstream_record_t));
+    ngx_memzero(&state, sizeof(ngx_http_agentstream_wire_state_t));
 
-    if (sse) {
-        p = ngx_http_agentstream_sse_head(p, &none, 0);
-    }
+    record.type = NGX_HTTP_AGENTSTREAM_RECORD_ERROR;
+    record.json.data = p;
 
     p = ngx_http_agentstream_acp_error(p,
                                        ngx_http_agentstream_clock_timestamp(),
                                        message, status, details);
-    if (sse) {
-        p = ngx_http_agentstream_sse_tail(p);
+
+    record.json.len = p - record.json.data;
+
+    b = ngx_create_temp_buf(r->pool, wire->size(&state, &record));
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    b->last = p;
+    b->last = wire->error(b->pos, &record);
 
-    return ngx_http_agentstream_request_send(req, status, b, sse);
+    return ngx_http_agentstream_request_send(req, status, b, wire);
 }
 
 
@@ -597,7 +599,7 @@ ngx_http_agentstream_request_reply(ngx_http_agentstream_request_t *req,
 
     b->last = ngx_cpymem(b->last, body->data, body->len);
 
-    return ngx_http_agentstream_request_send(req, status, b, 0);
+    return ngx_http_agentstream_request_send(req, status, b, NULL);
 }
 
 
@@ -621,7 +623,7 @@ ngx_http_agentstream_request_nothing(ngx_http_agentstream_request_t *req)
 
 static ngx_int_t
 ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
-    ngx_uint_t status, ngx_buf_t *b, ngx_uint_t sse)
+    ngx_uint_t status, ngx_buf_t *b, ngx_http_agentstream_wire_t *wire)
 {
     ngx_int_t            rc;
     ngx_chain_t          out;
@@ -638,8 +640,8 @@ ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
     r->headers_out.status = status;
     r->headers_out.content_length_n = b->last - b->pos;
 
-    rc = sse ? ngx_http_agentstream_output_headers(r)
-             : ngx_http_agentstream_output_json_headers(r);
+    rc = wire ? ngx_http_agentstream_output_headers(r, wire)
+              : ngx_http_agentstream_output_json_headers(r);
 
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;

@@ -54,7 +54,8 @@ ngx_http_agentstream_request_messages(ngx_http_agentstream_request_t *req)
     args.output = &req->output;
     args.target = req->target;
     args.limit = limit;
-    args.sse = req->sse;
+    args.wire = req->sse ? &ngx_http_agentstream_wire_plain
+                         : &ngx_http_agentstream_wire_array;
     args.failed = ngx_http_agentstream_request_messages_failed;
     args.data = req;
 

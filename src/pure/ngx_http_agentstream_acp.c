@@ -16,28 +16,22 @@
 
 #define NGX_HTTP_AGENTSTREAM_ACP_BUF_MIN  1024
 
+/* holes for anything shorter would take more than they save */
+#define NGX_HTTP_AGENTSTREAM_ACP_SHARED   64
+
+#define NGX_HTTP_AGENTSTREAM_ACP_TYPE     "{\"type\":\""
+#define NGX_HTTP_AGENTSTREAM_ACP_TIME     "\",\"timestamp\":\""
+
 
 #define ngx_http_agentstream_acp_cpy(p, text)                                 \
     ngx_cpymem(p, text, sizeof(text) - 1)
 
 
+static u_char *ngx_http_agentstream_acp_head(u_char *dst, ngx_uint_t type,
+    u_char *timestamp);
 static void ngx_http_agentstream_acp_tool_fields(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_acp_tool_t *tool);
 static void ngx_http_agentstream_acp_comma(ngx_http_agentstream_acp_buf_t *b);
-
-
-static ngx_str_t  ngx_http_agentstream_acp_heads[] = {
-    ngx_string("{\"type\":\"agent_message_chunk\",\"timestamp\":\""),
-    ngx_string("{\"type\":\"agent_thought_chunk\",\"timestamp\":\""),
-    ngx_string("{\"type\":\"user_message_chunk\",\"timestamp\":\"")
-};
-
-
-static ngx_str_t  ngx_http_agentstream_acp_updates[] = {
-    ngx_string("\",\"sessionUpdate\":\"agent_message_chunk\""),
-    ngx_string("\",\"sessionUpdate\":\"agent_thought_chunk\""),
-    ngx_string("\",\"sessionUpdate\":\"user_message_chunk\"")
-};
 
 
 static ngx_str_t  ngx_http_agentstream_acp_kinds[] = {
@@ -89,6 +83,30 @@ ngx_http_agentstream_acp_msec(u_char *timestamp, ngx_uint_t msec)
 }
 
 
+static u_char *
+ngx_http_agentstream_acp_head(u_char *dst, ngx_uint_t type, u_char *timestamp)
+{
+    ngx_str_t  *name;
+
+    name = &ngx_http_agentstream_record_names[type];
+
+    dst = ngx_http_agentstream_acp_cpy(dst, NGX_HTTP_AGENTSTREAM_ACP_TYPE);
+    dst = ngx_cpymem(dst, name->data, name->len);
+    dst = ngx_http_agentstream_acp_cpy(dst, NGX_HTTP_AGENTSTREAM_ACP_TIME);
+
+    return ngx_cpymem(dst, timestamp, NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
+}
+
+
+size_t
+ngx_http_agentstream_acp_timestamp_offset(ngx_uint_t type)
+{
+    return sizeof(NGX_HTTP_AGENTSTREAM_ACP_TYPE
+                  NGX_HTTP_AGENTSTREAM_ACP_TIME) - 1
+           + ngx_http_agentstream_record_names[type].len;
+}
+
+
 size_t
 ngx_http_agentstream_acp_error_size(ngx_str_t *message, ngx_str_t *details)
 {
@@ -105,9 +123,8 @@ u_char *
 ngx_http_agentstream_acp_error(u_char *dst, u_char *timestamp,
     ngx_str_t *message, ngx_uint_t code, ngx_str_t *details)
 {
-    dst = ngx_http_agentstream_acp_cpy(dst,
-                                       "{\"type\":\"error\",\"timestamp\":\"");
-    dst = ngx_cpymem(dst, timestamp, NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
+    dst = ngx_http_agentstream_acp_head(dst, NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
+                                        timestamp);
     dst = ngx_http_agentstream_acp_cpy(dst, "\",\"message\":\"");
     dst = ngx_http_agentstream_json_escape(dst, message->data, message->len);
     dst = ngx_http_agentstream_acp_cpy(dst, "\",\"code\":");
@@ -151,25 +168,23 @@ ngx_http_agentstream_acp_chunk_size(ngx_str_t *message, ngx_str_t *text,
 
 u_char *
 ngx_http_agentstream_acp_chunk(u_char *dst, u_char *timestamp,
-    ngx_uint_t kind, ngx_str_t *message, ngx_str_t *text, ngx_str_t *meta)
+    ngx_uint_t type, ngx_str_t *message, ngx_str_t *text, ngx_str_t *meta)
 {
-    ngx_str_t  *part;
+    ngx_str_t  *name;
 
-    part = &ngx_http_agentstream_acp_heads[kind];
-    dst = ngx_cpymem(dst, part->data, part->len);
-    dst = ngx_cpymem(dst, timestamp, NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
+    name = &ngx_http_agentstream_record_names[type];
 
-    part = &ngx_http_agentstream_acp_updates[kind];
-    dst = ngx_cpymem(dst, part->data, part->len);
+    dst = ngx_http_agentstream_acp_head(dst, type, timestamp);
+    dst = ngx_http_agentstream_acp_cpy(dst, "\",\"sessionUpdate\":\"");
+    dst = ngx_cpymem(dst, name->data, name->len);
 
     if (message) {
-        dst = ngx_http_agentstream_acp_cpy(dst, ",\"messageId\":\"");
+        dst = ngx_http_agentstream_acp_cpy(dst, "\",\"messageId\":\"");
         dst = ngx_cpymem(dst, message->data, message->len);
-        *dst++ = '"';
     }
 
     dst = ngx_http_agentstream_acp_cpy(dst,
-                          ",\"content\":{\"type\":\"text\",\"text\":\"");
+                        "\",\"content\":{\"type\":\"text\",\"text\":\"");
     dst = ngx_http_agentstream_json_copy(dst, text);
     dst = ngx_http_agentstream_acp_cpy(dst,
                                      "\",\"annotations\":null},\"_meta\":");
@@ -251,6 +266,42 @@ ngx_http_agentstream_acp_json(ngx_http_agentstream_acp_buf_t *b,
 
 
 void
+ngx_http_agentstream_acp_text(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *text)
+{
+    if (b->shared.len == 0
+        || b->shared.len != text->len
+        || b->nholes == NGX_HTTP_AGENTSTREAM_RECORD_HOLES
+        || ngx_memcmp(b->shared.data, text->data, text->len) != 0)
+    {
+        ngx_http_agentstream_acp_json(b, text);
+        return;
+    }
+
+    b->holes[b->nholes++] = b->len;
+}
+
+
+void
+ngx_http_agentstream_acp_json_text(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *json, ngx_str_t *text)
+{
+    ngx_str_t  piece;
+
+    piece.data = json->data;
+    piece.len = text->data - json->data;
+
+    ngx_http_agentstream_acp_json(b, &piece);
+    ngx_http_agentstream_acp_text(b, text);
+
+    piece.data = text->data + text->len;
+    piece.len = json->data + json->len - piece.data;
+
+    ngx_http_agentstream_acp_json(b, &piece);
+}
+
+
+void
 ngx_http_agentstream_acp_number(ngx_http_agentstream_acp_buf_t *b,
     int64_t number)
 {
@@ -280,7 +331,7 @@ ngx_http_agentstream_acp_member_text(ngx_http_agentstream_acp_buf_t *b,
 {
     ngx_http_agentstream_acp_add(b, name, ngx_strlen(name));
     ngx_http_agentstream_acp_literal(b, "\"");
-    ngx_http_agentstream_acp_json(b, text);
+    ngx_http_agentstream_acp_text(b, text);
     ngx_http_agentstream_acp_literal(b, "\"");
 }
 
@@ -296,17 +347,70 @@ ngx_http_agentstream_acp_member_number(ngx_http_agentstream_acp_buf_t *b,
 
 void
 ngx_http_agentstream_acp_open(ngx_http_agentstream_acp_buf_t *b,
-    const char *type, u_char *timestamp)
+    ngx_uint_t type, u_char *timestamp)
 {
+    u_char  *p;
+
     b->len = 0;
     b->failed = 0;
+    b->type = type;
+    b->shared.len = 0;
+    b->text = 0;
+    b->nholes = 0;
 
-    ngx_http_agentstream_acp_literal(b, "{\"type\":\"");
-    ngx_http_agentstream_acp_add(b, type, ngx_strlen(type));
-    ngx_http_agentstream_acp_literal(b, "\",\"timestamp\":\"");
-    ngx_http_agentstream_acp_add(b, timestamp,
-                                 NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
-    ngx_http_agentstream_acp_literal(b, "\"");
+    p = ngx_http_agentstream_acp_room(b,
+                             ngx_http_agentstream_acp_timestamp_offset(type)
+                             + NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN + 1);
+
+    if (p) {
+        p = ngx_http_agentstream_acp_head(p, type, timestamp);
+        *p++ = '"';
+        b->len = p - b->start;
+    }
+}
+
+
+void
+ngx_http_agentstream_acp_share(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *text)
+{
+    if (text->len >= NGX_HTTP_AGENTSTREAM_ACP_SHARED) {
+        b->shared = *text;
+    }
+}
+
+
+ngx_int_t
+ngx_http_agentstream_acp_end(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_record_t *record)
+{
+    size_t  len;
+
+    if (b->shared.len) {
+        len = b->len;
+
+        if (b->nholes) {
+            ngx_http_agentstream_acp_json(b, &b->shared);
+        }
+
+        b->text = b->len - len;
+        b->shared.len = 0;
+    }
+
+    if (b->failed) {
+        return NGX_ERROR;
+    }
+
+    record->type = b->type;
+    record->json.data = b->start;
+    record->json.len = b->len - b->text;
+    record->text.data = b->start + record->json.len;
+    record->text.len = b->text;
+    record->nholes = b->nholes;
+
+    ngx_memcpy(record->holes, b->holes, sizeof(record->holes));
+
+    return NGX_OK;
 }
 
 
@@ -323,7 +427,8 @@ void
 ngx_http_agentstream_acp_tool_start(ngx_http_agentstream_acp_buf_t *b,
     u_char *timestamp, ngx_http_agentstream_acp_tool_t *tool)
 {
-    ngx_http_agentstream_acp_open(b, "tool_call_start", timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START,
+                                  timestamp);
     ngx_http_agentstream_acp_literal(b, ",\"sessionUpdate\":\"tool_call\",");
     ngx_http_agentstream_acp_tool_fields(b, tool);
     ngx_http_agentstream_acp_literal(b,
@@ -335,7 +440,8 @@ void
 ngx_http_agentstream_acp_tool_progress(ngx_http_agentstream_acp_buf_t *b,
     u_char *timestamp, ngx_http_agentstream_acp_tool_t *tool)
 {
-    ngx_http_agentstream_acp_open(b, "tool_call_progress", timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_TOOL_PROGRESS,
+                                  timestamp);
     ngx_http_agentstream_acp_literal(b,
                                  ",\"sessionUpdate\":\"tool_call_update\",");
     ngx_http_agentstream_acp_tool_fields(b, tool);
@@ -453,7 +559,8 @@ ngx_http_agentstream_acp_prompt_response(ngx_http_agentstream_acp_buf_t *b,
     u_char *timestamp, ngx_str_t *reason,
     ngx_http_agentstream_acp_usage_t *usage)
 {
-    ngx_http_agentstream_acp_open(b, "prompt_response", timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE,
+                                  timestamp);
     ngx_http_agentstream_acp_member_text(b, ",\"stopReason\":", reason);
 
     if (usage == NULL) {

@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_agentstream_record.h"
 
 
 /*
@@ -36,24 +37,22 @@ u_char *ngx_http_agentstream_acp_error(u_char *dst, u_char *timestamp,
     ngx_str_t *message, ngx_uint_t code, ngx_str_t *details);
 
 
-/* the hot one: a piece of text; message NULL: no messageId */
-
-typedef enum {
-    NGX_HTTP_AGENTSTREAM_ACP_MESSAGE = 0,
-    NGX_HTTP_AGENTSTREAM_ACP_THOUGHT,
-    NGX_HTTP_AGENTSTREAM_ACP_USER
-} ngx_http_agentstream_acp_chunk_e;
-
+/* the hot one: a piece of text, in one of the chunk types; message NULL: no
+   messageId */
 size_t ngx_http_agentstream_acp_chunk_size(ngx_str_t *message,
     ngx_str_t *text, ngx_str_t *meta);
 u_char *ngx_http_agentstream_acp_chunk(u_char *dst, u_char *timestamp,
-    ngx_uint_t kind, ngx_str_t *message, ngx_str_t *text, ngx_str_t *meta);
+    ngx_uint_t type, ngx_str_t *message, ngx_str_t *text, ngx_str_t *meta);
 
 
 /*
  * All other packets are put together in a buffer that grows.  Zeroed it is
  * ready; it keeps its memory from packet to packet.  A failed allocation is
  * remembered, so that only who takes the packet has to look.
+ *
+ * A text that the packet has more than once can be shared: wherever it is to be
+ * written after acp_share(), a hole is left, and acp_end() puts it behind the
+ * packet, once; see record.
  */
 
 typedef struct {
@@ -61,6 +60,14 @@ typedef struct {
     size_t                               len;
     size_t                               size;
     ngx_uint_t                           failed;
+    ngx_uint_t                           type;     /* of the packet */
+    ngx_str_t                            shared;   /* the caller's; empty:
+                                                      none */
+    size_t                               text;     /* what len has of it, behind
+                                                      the packet */
+    ngx_uint_t                           nholes;
+    uint32_t                             holes[
+                                         NGX_HTTP_AGENTSTREAM_RECORD_HOLES];
 } ngx_http_agentstream_acp_buf_t;
 
 void ngx_http_agentstream_acp_destroy(ngx_http_agentstream_acp_buf_t *b);
@@ -72,6 +79,12 @@ void ngx_http_agentstream_acp_add(ngx_http_agentstream_acp_buf_t *b,
     const void *data, size_t len);
 void ngx_http_agentstream_acp_json(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *json);
+/* a text, without quotes around it; a hole if it is the shared one */
+void ngx_http_agentstream_acp_text(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *text);
+/* the text is one of the strings in json, and may be the shared one */
+void ngx_http_agentstream_acp_json_text(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *json, ngx_str_t *text);
 void ngx_http_agentstream_acp_number(ngx_http_agentstream_acp_buf_t *b,
     int64_t number);
 
@@ -89,7 +102,19 @@ void ngx_http_agentstream_acp_member_number(
 
 /* empties the buffer; {"type":"...","timestamp":"..." */
 void ngx_http_agentstream_acp_open(ngx_http_agentstream_acp_buf_t *b,
-    const char *type, u_char *timestamp);
+    ngx_uint_t type, u_char *timestamp);
+/* where the timestamp is in a packet of that type */
+size_t ngx_http_agentstream_acp_timestamp_offset(ngx_uint_t type);
+
+/* the text is kept once from now on, if it is long enough for that; it must
+   stay where it is until acp_end() */
+void ngx_http_agentstream_acp_share(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *text);
+/* the packet is whole: all but the fields seq, part and origin of its record,
+   which is valid until the buffer changes; NGX_ERROR: the buffer has failed */
+ngx_int_t ngx_http_agentstream_acp_end(ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_record_t *record);
+
 /* ,"_meta":...} */
 void ngx_http_agentstream_acp_close(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *meta);

@@ -5,8 +5,7 @@
 
 
 /*
- * Server-sent events (HTML standard, 9.2.6): a parser fed by pieces, and the
- * lines around a packet.
+ * Server-sent events (HTML standard, 9.2.6): a parser fed by pieces.
  * Pure: malloc() only, no pool, no log, no I/O.
  * Invariant: each input byte is looked at a constant number of times, however
  * the stream is cut; between feeds all state is in the sse object, and it is
@@ -345,65 +344,4 @@ ngx_http_agentstream_sse_reset(ngx_http_agentstream_sse_t *sse)
     sse->state = sw_bom0;
     sse->skip = 0;
     sse->started = 0;
-}
-
-
-u_char *
-ngx_http_agentstream_sse_head(u_char *p, ngx_str_t *id, uint64_t seq)
-{
-    u_char  digits[NGX_INT64_LEN], *d;
-
-    p = ngx_cpymem(p, "event: message\n", sizeof("event: message\n") - 1);
-
-    if (seq) {
-        p = ngx_cpymem(p, "id: ", sizeof("id: ") - 1);
-        p = ngx_cpymem(p, id->data, id->len);
-        *p++ = ':';
-
-        d = digits + NGX_INT64_LEN;
-
-        do {
-            *--d = (u_char) ('0' + seq % 10);
-            seq /= 10;
-        } while (seq);
-
-        p = ngx_cpymem(p, d, digits + NGX_INT64_LEN - d);
-        *p++ = LF;
-    }
-
-    return ngx_cpymem(p, "data: ", sizeof("data: ") - 1);
-}
-
-
-u_char *
-ngx_http_agentstream_sse_tail(u_char *p)
-{
-    *p++ = LF;
-    *p++ = LF;
-
-    return p;
-}
-
-
-ngx_int_t
-ngx_http_agentstream_sse_data(ngx_str_t *event, ngx_str_t *data)
-{
-    u_char  *p, *last;
-
-    p = event->data;
-    last = p + event->len;
-
-    while (p && (size_t) (last - p) > sizeof("data: ") - 1) {
-
-        if (ngx_memcmp(p, "data: ", sizeof("data: ") - 1) == 0) {
-            data->data = p + sizeof("data: ") - 1;
-            data->len = last - data->data - NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN;
-            return NGX_OK;
-        }
-
-        p = memchr(p, LF, last - p);
-        p = p ? p + 1 : NULL;
-    }
-
-    return NGX_DECLINED;
 }

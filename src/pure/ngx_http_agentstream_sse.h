@@ -13,7 +13,7 @@
 
 
 /*
- * Server-sent events in and out.  An event that lies whole in
+ * Server-sent events, as OpenCode sends them.  An event that lies whole in
  * one piece of input is handed over where it lies; only what is cut by the end
  * of a piece is copied.
  */
@@ -48,21 +48,6 @@ ngx_int_t ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse,
     u_char *data, size_t len);
 /* forget a partial event, as for a new connection; frees the buffer */
 void ngx_http_agentstream_sse_reset(ngx_http_agentstream_sse_t *sse);
-
-
-/* "event: message\nid: <turn>:<seq>\ndata: " and "\n\n" around one packet */
-
-#define NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN  2
-
-#define ngx_http_agentstream_sse_head_size(id)                                \
-    (sizeof("event: message\nid: :\ndata: ") - 1 + (id)->len + NGX_INT64_LEN)
-
-/* seq 0: no id line */
-u_char *ngx_http_agentstream_sse_head(u_char *p, ngx_str_t *id, uint64_t seq);
-u_char *ngx_http_agentstream_sse_tail(u_char *p);
-
-/* the packet in what head and tail have made; NGX_DECLINED: it is not so */
-ngx_int_t ngx_http_agentstream_sse_data(ngx_str_t *event, ngx_str_t *data);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_SSE_H_INCLUDED_ */

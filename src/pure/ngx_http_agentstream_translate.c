@@ -14,7 +14,7 @@
 
 
 static ngx_int_t ngx_http_agentstream_translate_announce(
-    ngx_http_agentstream_translate_t *tr, const char *type, const char *name,
+    ngx_http_agentstream_translate_t *tr, ngx_uint_t type, const char *name,
     ngx_str_t *value);
 static ngx_int_t ngx_http_agentstream_translate_handle(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_event_t *ev);
@@ -165,13 +165,19 @@ ngx_http_agentstream_translate_abandoned(ngx_http_agentstream_translate_t *tr)
 ngx_int_t
 ngx_http_agentstream_translate_start(ngx_http_agentstream_translate_t *tr)
 {
+    if (tr->state.started) {
+        return NGX_OK;
+    }
+
+    tr->state.started = 1;
+
     if (tr->conf.core) {
         return NGX_OK;
     }
 
-    return ngx_http_agentstream_translate_announce(tr, "turn_started",
-                                                   ",\"messageId\":",
-                                                   &tr->turn);
+    return ngx_http_agentstream_translate_announce(tr,
+                                     NGX_HTTP_AGENTSTREAM_RECORD_TURN_STARTED,
+                                     ",\"messageId\":", &tr->turn);
 }
 
 
@@ -184,31 +190,37 @@ ngx_http_agentstream_translate_reset(ngx_http_agentstream_translate_t *tr,
     text.data = (u_char *) reason;
     text.len = ngx_strlen(reason);
 
-    return ngx_http_agentstream_translate_announce(tr, "stream_reset",
-                                                   ",\"reason\":", &text);
+    return ngx_http_agentstream_translate_announce(tr,
+                                     NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET,
+                                     ",\"reason\":", &text);
+}
+
+
+void
+ngx_http_agentstream_translate_reset_first(
+    ngx_http_agentstream_translate_t *tr, const char *reason)
+{
+    tr->reset = reason;
 }
 
 
 static ngx_int_t
 ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
-    const char *type, const char *name, ngx_str_t *value)
+    ngx_uint_t type, const char *name, ngx_str_t *value)
 {
     u_char                          *p;
     ngx_int_t                        rc;
-    ngx_str_t                        origin;
+    ngx_http_agentstream_record_t    record;
     ngx_http_agentstream_acp_buf_t   b;
 
     if (tr->finished) {
         return NGX_OK;
     }
 
-    /* not in tr->buf: the owner may call it from within reserve(), for another
-       packet that has an origin */
-
-    origin = tr->origin;
-    tr->origin.len = 0;
+    /* not in tr->buf: another packet may be in it, which this one precedes */
 
     ngx_memzero(&b, sizeof(ngx_http_agentstream_acp_buf_t));
+    ngx_memzero(&record, sizeof(ngx_http_agentstream_record_t));
 
     ngx_http_agentstream_acp_open(&b, type, tr->timestamp);
     ngx_http_agentstream_acp_member_text(&b, ",\"turnId\":", &tr->turn);
@@ -218,19 +230,17 @@ ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
 
     rc = NGX_ERROR;
 
-    if (!b.failed) {
+    if (ngx_http_agentstream_acp_end(&b, &record) == NGX_OK) {
         p = tr->sink->reserve(tr->ctx, b.len);
 
         if (p) {
-            p = ngx_cpymem(p, b.start, b.len);
-            (void) tr->sink->commit(tr->ctx, p, 0);
-            rc = NGX_OK;
+            ngx_memcpy(p, b.start, b.len);
+            record.json.data = p;
+            rc = tr->sink->commit(tr->ctx, &record) ? NGX_OK : NGX_ERROR;
         }
     }
 
     ngx_http_agentstream_acp_destroy(&b);
-
-    tr->origin = origin;
 
     return rc;
 }
@@ -614,7 +624,8 @@ ngx_http_agentstream_translate_heartbeat(ngx_http_agentstream_translate_t *tr,
 
     b = &tr->buf;
 
-    ngx_http_agentstream_acp_open(b, "heartbeat", tr->timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_HEARTBEAT,
+                                  tr->timestamp);
     ngx_http_agentstream_acp_member_number(b, ",\"elapsedMs\":", elapsed);
     ngx_http_agentstream_acp_member_number(b, ",\"silentMs\":", silent);
     ngx_http_agentstream_acp_close(b, &tr->root.meta);
@@ -645,8 +656,9 @@ ngx_int_t
 ngx_http_agentstream_translate_fail(ngx_http_agentstream_translate_t *tr,
     ngx_uint_t code, const char *message, ngx_str_t *details)
 {
-    u_char     *p;
-    ngx_str_t   text;
+    u_char                         *p;
+    ngx_str_t                       text;
+    ngx_http_agentstream_record_t   record;
 
     if (tr->finished) {
         return NGX_OK;
@@ -655,15 +667,23 @@ ngx_http_agentstream_translate_fail(ngx_http_agentstream_translate_t *tr,
     text.data = (u_char *) message;
     text.len = ngx_strlen(message);
 
-    p = tr->sink->reserve(tr->ctx,
+    ngx_memzero(&record, sizeof(ngx_http_agentstream_record_t));
+
+    record.type = NGX_HTTP_AGENTSTREAM_RECORD_ERROR;
+
+    p = ngx_http_agentstream_translate_reserve(tr, &record,
                           ngx_http_agentstream_acp_error_size(&text, details));
     if (p == NULL) {
         return NGX_ERROR;
     }
 
+    record.json.data = p;
     p = ngx_http_agentstream_acp_error(p, tr->timestamp, &text, code, details);
+    record.json.len = p - record.json.data;
 
-    (void) tr->sink->commit(tr->ctx, p, 0);
+    if (tr->sink->commit(tr->ctx, &record) == 0) {
+        return NGX_ERROR;
+    }
 
     ngx_str_set(&tr->state.stop_reason, "error");
     tr->finished = 1;
@@ -676,18 +696,61 @@ ngx_int_t
 ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
     ngx_uint_t part)
 {
-    u_char  *p;
+    u_char                         *p;
+    uint64_t                        seq;
+    ngx_http_agentstream_record_t   record;
 
-    p = tr->buf.failed ? NULL : tr->sink->reserve(tr->ctx, tr->buf.len);
+    p = NULL;
+    seq = 0;
+
+    if (ngx_http_agentstream_acp_end(&tr->buf, &record) == NGX_OK) {
+        record.part = part;
+        p = ngx_http_agentstream_translate_reserve(tr, &record, tr->buf.len);
+    }
 
     if (p) {
-        p = ngx_cpymem(p, tr->buf.start, tr->buf.len);
-        (void) tr->sink->commit(tr->ctx, p, part);
+        ngx_memcpy(p, tr->buf.start, tr->buf.len);
+
+        record.json.data = p;
+        record.text.data = p + record.json.len;
+
+        seq = tr->sink->commit(tr->ctx, &record);
     }
 
     tr->origin.len = 0;
 
-    return p ? NGX_OK : NGX_ERROR;
+    return seq ? NGX_OK : NGX_ERROR;
+}
+
+
+u_char *
+ngx_http_agentstream_translate_reserve(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_record_t *record, size_t size)
+{
+    const char  *reason;
+
+    if (tr->reset) {
+        reason = tr->reset;
+        tr->reset = NULL;
+
+        if (ngx_http_agentstream_translate_reset(tr, reason) != NGX_OK
+            || ngx_http_agentstream_translate_start(tr) != NGX_OK)
+        {
+            return NULL;
+        }
+    }
+
+    if (tr->conf.announce && !tr->state.started
+        && !ngx_http_agentstream_record_terminal(record->type)
+        && ngx_http_agentstream_translate_start(tr) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    record->origin = tr->origin;
+
+    return tr->sink->reserve(tr->ctx,
+                             size + ngx_http_agentstream_record_extra(record));
 }
 
 
@@ -708,11 +771,4 @@ ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
     tr->origin.data = tr->mark_buf;
     tr->origin.len = (p == tr->mark_buf + sizeof(tr->mark_buf))
                      ? 0 : p - tr->mark_buf;
-}
-
-
-ngx_str_t *
-ngx_http_agentstream_translate_origin(ngx_http_agentstream_translate_t *tr)
-{
-    return &tr->origin;
 }

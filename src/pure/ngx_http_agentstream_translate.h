@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include "ngx_http_agentstream_json.h"
 #include "ngx_http_agentstream_opencode.h"
+#include "ngx_http_agentstream_record.h"
 
 
 /*
@@ -28,12 +29,14 @@ typedef struct ngx_http_agentstream_translate_s
 /* where packets go; ctx is the owner's */
 
 typedef struct {
-    /* room for one packet's JSON of at most size bytes; NULL: none left */
+    /* room for one record of at most size bytes, for its JSON and text and for
+       what is kept with them (record_extra()); NULL: none is left */
     u_char    *(*reserve)(void *ctx, size_t size);
 
-    /* the packet reserved last ends at last; returns its seq (from 1).  part
-       numbers the text, thought or tool call it belongs to, 0: none */
-    uint64_t   (*commit)(void *ctx, u_char *last, ngx_uint_t part);
+    /* the record whose JSON and text were written to the room reserved last,
+       one behind the other; its seq is not set.  Returns that, from 1; 0: there
+       is no memory */
+    uint64_t   (*commit)(void *ctx, ngx_http_agentstream_record_t *record);
 
     /* a subagent's session joined the turn: its events are wanted too; session
        stays where it is as long as the pool */
@@ -56,12 +59,20 @@ typedef struct {
     unsigned                                 core:1;
     unsigned                                 history:1;  /* also user messages,
                                                             as chunks */
+    unsigned                                 announce:1; /* turn_started comes
+                                                            before all other
+                                                            packets, but for the
+                                                            end of a turn that
+                                                            has not begun */
 } ngx_http_agentstream_translate_conf_t;
 
 
 /* how the turn stands, for whoever decides about its end */
 
 typedef struct {
+    unsigned                                 started:1;    /* turn_started was
+                                                              said, or by the
+                                                              settings is not */
     unsigned                                 user_seen:1;  /* our message */
     unsigned                                 busy:1;       /* last status of
                                                               the root was busy
@@ -114,23 +125,17 @@ ngx_http_agentstream_translate_t *ngx_http_agentstream_translate_create(
 void ngx_http_agentstream_translate_destroy(
     ngx_http_agentstream_translate_t *tr);
 
-/* what the packet that is being reserved and committed tells a successor of the
-   part it is the first of: at most 256 bytes, empty for most; see _restore() */
-ngx_str_t *ngx_http_agentstream_translate_origin(
-    ngx_http_agentstream_translate_t *tr);
-
 /*
- * A packet that another translator of this turn has committed, with its part
- * and origin: told in their order, all of them, before anything else is done.
- * Nothing is sent for it.
+ * A record that another translator of this turn has committed: told in their
+ * order, all of them, before anything else is done.  Nothing is sent for it.
  */
 ngx_int_t ngx_http_agentstream_translate_restore(
-    ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
-    ngx_uint_t part, ngx_str_t *origin);
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_record_t *record);
 
-/* of a packet that ends its turn; empty: it does not */
+/* of a record that ends its turn, whose JSON was parsed; empty: it does not */
 ngx_str_t ngx_http_agentstream_translate_stop_reason(
-    ngx_http_agentstream_json_t *json);
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
 
 /* the clock, told before each of the calls below: ISO 8601, 24 bytes, read
    while the call lasts; now in milliseconds, monotonic */
@@ -157,12 +162,17 @@ ngx_uint_t ngx_http_agentstream_translate_abandoned(
 
 /* all of these: NGX_OK, or NGX_ERROR when reserve() or memory failed */
 
-/* "turn_started" */
+/* "turn_started", unless it was said */
 ngx_int_t ngx_http_agentstream_translate_start(
     ngx_http_agentstream_translate_t *tr);
 
 /* "stream_reset": what the client has of the turn so far is void */
 ngx_int_t ngx_http_agentstream_translate_reset(
+    ngx_http_agentstream_translate_t *tr, const char *reason);
+
+/* the same and "turn_started", but not before there is another packet to be
+   sent; reason must stay where it is */
+void ngx_http_agentstream_translate_reset_first(
     ngx_http_agentstream_translate_t *tr, const char *reason);
 
 /*

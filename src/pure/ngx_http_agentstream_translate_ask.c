@@ -137,7 +137,8 @@ ngx_http_agentstream_translate_ask_question(
 
     b = &tr->buf;
 
-    ngx_http_agentstream_acp_open(b, "question_asked", tr->timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_QUESTION,
+                                  tr->timestamp);
     ngx_http_agentstream_acp_member_text(b, ",\"questionId\":", &ask->sn.str);
     ngx_http_agentstream_translate_ask_raw(b, json, properties,
                                            ",\"questions\":", "questions");
@@ -177,7 +178,8 @@ ngx_http_agentstream_translate_ask_permission(
 
     b = &tr->buf;
 
-    ngx_http_agentstream_acp_open(b, "request_permission", tr->timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION,
+                                  tr->timestamp);
     ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":", &ask->sn.str);
     ngx_http_agentstream_acp_member_text(b, ",\"permission\":", &tool.title);
     ngx_http_agentstream_translate_ask_raw(b, json, properties,
@@ -287,14 +289,17 @@ ngx_http_agentstream_translate_ask_resolve(
     b = &tr->buf;
 
     if (ask->permission) {
-        ngx_http_agentstream_acp_open(b, "permission_resolved",
-                                      tr->timestamp);
+        ngx_http_agentstream_acp_open(b,
+                         NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION_RESOLVED,
+                         tr->timestamp);
         ngx_http_agentstream_acp_member_text(b, ",\"permissionId\":",
                                              &ask->sn.str);
         ngx_http_agentstream_acp_member_text(b, ",\"reply\":", how);
 
     } else {
-        ngx_http_agentstream_acp_open(b, "question_resolved", tr->timestamp);
+        ngx_http_agentstream_acp_open(b,
+                         NGX_HTTP_AGENTSTREAM_RECORD_QUESTION_RESOLVED,
+                         tr->timestamp);
         ngx_http_agentstream_acp_member_text(b, ",\"questionId\":",
                                              &ask->sn.str);
         ngx_http_agentstream_acp_member_text(b, ",\"outcome\":", how);
@@ -505,7 +510,8 @@ ngx_http_agentstream_translate_ask_plan(ngx_http_agentstream_translate_t *tr,
 
     b = &tr->buf;
 
-    ngx_http_agentstream_acp_open(b, "agent_plan_update", tr->timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_PLAN,
+                                  tr->timestamp);
     ngx_http_agentstream_acp_literal(b, ",\"sessionUpdate\":\"plan\","
                                         "\"entries\":[");
 

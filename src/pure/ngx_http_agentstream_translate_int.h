@@ -208,8 +208,12 @@ struct ngx_http_agentstream_translate_s {
     ngx_http_agentstream_tr_session_t       *session;   /* found last */
     ngx_http_agentstream_tr_part_t          *part;      /* found last */
     ngx_str_t                                origin;    /* of the packet that
-                                                           is reserved and
-                                                           committed next */
+                                                           is sent next: at most
+                                                           256 bytes, empty for
+                                                           most */
+    const char                              *reset;     /* to be said before
+                                                           the next packet, or
+                                                           NULL */
     ngx_http_agentstream_translate_state_t   state;
     ngx_http_agentstream_tr_session_t        root;
 
@@ -280,6 +284,14 @@ struct ngx_http_agentstream_translate_s {
 
 /* translate.c */
 
+/*
+ * Room for a record of at most size bytes of JSON and text, whose type and part
+ * are set.  Its origin is set here.  What must come before it is sent first.
+ * NULL: there is none.
+ */
+u_char *ngx_http_agentstream_translate_reserve(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_record_t *record, size_t size);
 /* tr->buf as the next packet */
 ngx_int_t ngx_http_agentstream_translate_send(
     ngx_http_agentstream_translate_t *tr, ngx_uint_t part);
@@ -451,7 +463,8 @@ ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
 /* of a progress packet, whatever its time is */
-uint32_t ngx_http_agentstream_translate_tool_digest(ngx_str_t *packet);
+uint32_t ngx_http_agentstream_translate_tool_digest(
+    ngx_http_agentstream_record_t *record);
 /* the newest call of that id in the session, or NULL */
 ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_find(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,

@@ -515,7 +515,8 @@ ngx_http_agentstream_translate_message_usage(
 
     b = &tr->buf;
 
-    ngx_http_agentstream_acp_open(b, "context_usage", tr->timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_CONTEXT_USAGE,
+                                  tr->timestamp);
     ngx_http_agentstream_acp_member_number(b, ",\"used_tokens\":", u.total);
     ngx_http_agentstream_acp_member(b, ",\"cost\":", &cost);
     ngx_http_agentstream_acp_member(b, ",\"tokens\":", &raw);

@@ -21,8 +21,8 @@
 
 
 static ngx_int_t ngx_http_agentstream_translate_restore_packet(
-    ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
-    ngx_uint_t number, ngx_str_t *origin, ngx_http_agentstream_json_t *json);
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
 static ngx_int_t ngx_http_agentstream_translate_restore_origin(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *origin,
     ngx_http_agentstream_tr_session_t **s,
@@ -33,30 +33,33 @@ static ngx_http_agentstream_tr_part_t *
     ngx_str_t *origin);
 static ngx_int_t ngx_http_agentstream_translate_restore_call(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
-    ngx_str_t *packet, ngx_http_agentstream_json_t *json);
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
 static void ngx_http_agentstream_translate_restore_discard(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json);
 static ngx_int_t ngx_http_agentstream_translate_restore_ask(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
-    ngx_uint_t id, ngx_uint_t permission, ngx_uint_t waits);
+    ngx_uint_t permission, ngx_uint_t waits);
 
 
 ngx_int_t
 ngx_http_agentstream_translate_restore(ngx_http_agentstream_translate_t *tr,
-    uint64_t seq, ngx_str_t *packet, ngx_uint_t part, ngx_str_t *origin)
+    ngx_http_agentstream_record_t *record)
 {
     ngx_int_t                    rc;
     ngx_http_agentstream_json_t  json;
 
+    tr->state.started = 1;
+
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 
-    rc = ngx_http_agentstream_json_parse(&json, packet->data, packet->len);
+    /* without the text that it shares, which nobody asks for here */
+
+    rc = ngx_http_agentstream_json_parse(&json, record->json.data,
+                                         record->json.len);
 
     if (rc == NGX_OK) {
         tr->restoring = 1;
-        rc = ngx_http_agentstream_translate_restore_packet(tr, seq, packet,
-                                                           part, origin,
-                                                           &json);
+        rc = ngx_http_agentstream_translate_restore_packet(tr, record, &json);
         tr->restoring = 0;
     }
 
@@ -67,20 +70,18 @@ ngx_http_agentstream_translate_restore(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_str_t
-ngx_http_agentstream_translate_stop_reason(ngx_http_agentstream_json_t *json)
+ngx_http_agentstream_translate_stop_reason(
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json)
 {
-    ngx_str_t   reason;
-    ngx_uint_t  type;
+    ngx_str_t  reason;
 
     ngx_str_null(&reason);
 
-    type = ngx_http_agentstream_json_get(json, json->root, "type");
-
-    if (ngx_http_agentstream_json_is(json, type, "prompt_response")) {
+    if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE) {
         return ngx_http_agentstream_translate_restore_text(json, "stopReason");
     }
 
-    if (ngx_http_agentstream_json_is(json, type, "error")) {
+    if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_ERROR) {
         ngx_str_set(&reason, "error");
     }
 
@@ -90,19 +91,18 @@ ngx_http_agentstream_translate_stop_reason(ngx_http_agentstream_json_t *json)
 
 static ngx_int_t
 ngx_http_agentstream_translate_restore_packet(
-    ngx_http_agentstream_translate_t *tr, uint64_t seq, ngx_str_t *packet,
-    ngx_uint_t number, ngx_str_t *origin, ngx_http_agentstream_json_t *json)
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json)
 {
     ngx_str_t                           id, text;
-    ngx_uint_t                          v, type;
+    ngx_uint_t                          v;
     ngx_http_agentstream_tr_part_t     *part;
     ngx_http_agentstream_tr_message_t  *m;
     ngx_http_agentstream_tr_session_t  *s;
 
-    type = ngx_http_agentstream_json_get(json, json->root, "type");
-
-    if (number) {
-        part = ngx_http_agentstream_translate_restore_part(tr, number, origin);
+    if (record->part) {
+        part = ngx_http_agentstream_translate_restore_part(tr, record->part,
+                                                           &record->origin);
 
         if (part == NULL) {
             return NGX_ERROR;
@@ -110,29 +110,33 @@ ngx_http_agentstream_translate_restore_packet(
 
         tr->state.user_seen = 1;
 
-        if (ngx_http_agentstream_json_is(json, type, "tool_call_start")
-            || ngx_http_agentstream_json_is(json, type, "tool_call_progress"))
+        if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START
+            || record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_PROGRESS)
         {
             return ngx_http_agentstream_translate_restore_call(tr, part,
-                                                               packet, json);
+                                                               record, json);
         }
 
         v = ngx_http_agentstream_json_get(json, json->root, "content");
         v = ngx_http_agentstream_json_get(json, v, "text");
         text = ngx_http_agentstream_json_string(json, v);
 
-        part->number = number;
+        part->number = record->part;
         part->gap = 1;
         ngx_http_agentstream_json_hash(&part->sent, &text);
 
-        return ngx_http_agentstream_translate_text_run(tr, part, seq);
+        return ngx_http_agentstream_translate_text_run(tr, part, record->seq);
     }
 
-    /* nothing is left to do but to take note of it */
+    switch (record->type) {
 
-    text = ngx_http_agentstream_translate_stop_reason(json);
+    case NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE:
+    case NGX_HTTP_AGENTSTREAM_RECORD_ERROR:
 
-    if (text.len) {
+        /* nothing is left to do but to take note of it */
+
+        text = ngx_http_agentstream_translate_stop_reason(record, json);
+
         tr->state.stop_reason.data = ngx_pstrdup(tr->pool, &text);
         if (tr->state.stop_reason.data == NULL) {
             return NGX_ERROR;
@@ -140,18 +144,16 @@ ngx_http_agentstream_translate_restore_packet(
 
         tr->state.stop_reason.len = text.len;
         tr->finished = 1;
-        return NGX_OK;
-    }
 
-    if (ngx_http_agentstream_json_is(json, type, "chunks_discarded")) {
+        return NGX_OK;
+
+    case NGX_HTTP_AGENTSTREAM_RECORD_CHUNKS_DISCARDED:
         ngx_http_agentstream_translate_restore_discard(tr, json);
         return NGX_OK;
-    }
 
-    if (ngx_http_agentstream_json_is(json, type, "context_usage")) {
-
-        if (ngx_http_agentstream_translate_restore_origin(tr, origin, &s, &m,
-                                                          &id, &text)
+    case NGX_HTTP_AGENTSTREAM_RECORD_CONTEXT_USAGE:
+        if (ngx_http_agentstream_translate_restore_origin(tr, &record->origin,
+                                                          &s, &m, &id, &text)
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -159,9 +161,8 @@ ngx_http_agentstream_translate_restore_packet(
 
         return ngx_http_agentstream_translate_message_usage(tr, m, json,
                                                             json->root);
-    }
 
-    if (ngx_http_agentstream_json_is(json, type, "subagent_started")) {
+    case NGX_HTTP_AGENTSTREAM_RECORD_SUBAGENT_STARTED:
         id = ngx_http_agentstream_translate_restore_text(json,
                                                        "subagent_session_id");
         text = ngx_http_agentstream_translate_restore_text(json,
@@ -169,25 +170,20 @@ ngx_http_agentstream_translate_restore_packet(
         tr->state.user_seen = 1;
 
         return ngx_http_agentstream_translate_session_child(tr, &id, &text);
+
+    case NGX_HTTP_AGENTSTREAM_RECORD_QUESTION:
+    case NGX_HTTP_AGENTSTREAM_RECORD_QUESTION_RESOLVED:
+        return ngx_http_agentstream_translate_restore_ask(tr, json, 0,
+                    record->type == NGX_HTTP_AGENTSTREAM_RECORD_QUESTION);
+
+    case NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION:
+    case NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION_RESOLVED:
+        return ngx_http_agentstream_translate_restore_ask(tr, json, 1,
+                    record->type == NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION);
+
+    default:
+        return NGX_OK;
     }
-
-    v = ngx_http_agentstream_json_get(json, json->root, "questionId");
-
-    if (v) {
-        return ngx_http_agentstream_translate_restore_ask(tr, json, v, 0,
-                    ngx_http_agentstream_json_is(json, type,
-                                                 "question_asked"));
-    }
-
-    v = ngx_http_agentstream_json_get(json, json->root, "permissionId");
-
-    if (v) {
-        return ngx_http_agentstream_translate_restore_ask(tr, json, v, 1,
-                    ngx_http_agentstream_json_is(json, type,
-                                                 "request_permission"));
-    }
-
-    return NGX_OK;
 }
 
 
@@ -302,7 +298,7 @@ ngx_http_agentstream_translate_restore_part(
 static ngx_int_t
 ngx_http_agentstream_translate_restore_call(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
-    ngx_str_t *packet, ngx_http_agentstream_json_t *json)
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json)
 {
     ngx_uint_t                       v;
     ngx_http_agentstream_tr_call_t  *call;
@@ -313,9 +309,7 @@ ngx_http_agentstream_translate_restore_call(
         return NGX_ERROR;
     }
 
-    v = ngx_http_agentstream_json_get(json, json->root, "type");
-
-    if (ngx_http_agentstream_json_is(json, v, "tool_call_start")) {
+    if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START) {
         return NGX_OK;
     }
 
@@ -331,8 +325,8 @@ ngx_http_agentstream_translate_restore_call(
         call->status = NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS;
     }
 
-    call->digest = ngx_http_agentstream_translate_tool_digest(packet);
-    call->len = packet->len;
+    call->digest = ngx_http_agentstream_translate_tool_digest(record);
+    call->len = record->json.len + record->text.len;
 
     if (call->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
         ngx_http_agentstream_translate_tool_close(tr, call);
@@ -388,7 +382,7 @@ ngx_http_agentstream_translate_restore_discard(
 static ngx_int_t
 ngx_http_agentstream_translate_restore_ask(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
-    ngx_uint_t id, ngx_uint_t permission, ngx_uint_t waits)
+    ngx_uint_t permission, ngx_uint_t waits)
 {
     ngx_str_t                           text, asks, session;
     ngx_uint_t                          v;
@@ -396,7 +390,8 @@ ngx_http_agentstream_translate_restore_ask(
     ngx_http_agentstream_tr_call_t     *call;
     ngx_http_agentstream_tr_session_t  *s;
 
-    text = ngx_http_agentstream_json_string(json, id);
+    text = ngx_http_agentstream_translate_restore_text(json,
+                                  permission ? "permissionId" : "questionId");
 
     ask = ngx_http_agentstream_translate_ask_find(tr, &text);
 

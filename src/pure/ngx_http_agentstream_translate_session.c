@@ -110,7 +110,9 @@ ngx_http_agentstream_translate_session_child(
     if (!tr->conf.core && !tr->restoring) {
         b = &tr->buf;
 
-        ngx_http_agentstream_acp_open(b, "subagent_started", tr->timestamp);
+        ngx_http_agentstream_acp_open(b,
+                         NGX_HTTP_AGENTSTREAM_RECORD_SUBAGENT_STARTED,
+                         tr->timestamp);
         ngx_http_agentstream_acp_member_text(b, ",\"subagent_session_id\":",
                                              &child->id);
         ngx_http_agentstream_acp_member_text(b, ",\"parent_session_id\":",
@@ -171,7 +173,9 @@ ngx_http_agentstream_translate_session_status(
 
     b = &tr->buf;
 
-    ngx_http_agentstream_acp_open(b, "session_status", tr->timestamp);
+    ngx_http_agentstream_acp_open(b,
+                         NGX_HTTP_AGENTSTREAM_RECORD_SESSION_STATUS,
+                         tr->timestamp);
     ngx_http_agentstream_acp_literal(b, ",\"status\":\"retry\"");
     ngx_http_agentstream_acp_member_number(b, ",\"attempt\":",
         ngx_http_agentstream_json_integer(json,
@@ -249,7 +253,8 @@ ngx_http_agentstream_translate_session_compacted(
     b = &tr->buf;
     m = s->summary;
 
-    ngx_http_agentstream_acp_open(b, "compaction", tr->timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_COMPACTION,
+                                  tr->timestamp);
 
     if (m == NULL) {
         ngx_http_agentstream_acp_literal(b, ",\"summary\":null");
@@ -388,7 +393,8 @@ ngx_http_agentstream_translate_session_end_error(
 
     b = &tr->buf;
 
-    ngx_http_agentstream_acp_open(b, "error", tr->timestamp);
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
+                                  tr->timestamp);
     ngx_http_agentstream_acp_member_text(b, ",\"message\":", &message);
 
     if (code) {

@@ -158,7 +158,7 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
     u_char                             *p;
     uint64_t                            seq;
     ngx_str_t                          *id;
-    ngx_uint_t                          kind;
+    ngx_http_agentstream_record_t       record;
     ngx_http_agentstream_tr_message_t  *m;
 
     m = part->message;
@@ -179,13 +179,13 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
     }
 
     if (!m->assistant) {
-        kind = NGX_HTTP_AGENTSTREAM_ACP_USER;
+        record.type = NGX_HTTP_AGENTSTREAM_RECORD_USER;
 
     } else if (part->kind == NGX_HTTP_AGENTSTREAM_TR_THOUGHT) {
-        kind = NGX_HTTP_AGENTSTREAM_ACP_THOUGHT;
+        record.type = NGX_HTTP_AGENTSTREAM_RECORD_THOUGHT;
 
     } else {
-        kind = NGX_HTTP_AGENTSTREAM_ACP_MESSAGE;
+        record.type = NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE;
     }
 
     id = tr->conf.core ? NULL : &m->sn.str;
@@ -196,7 +196,11 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
                                             &part->sn.str, NULL);
     }
 
-    p = tr->sink->reserve(tr->ctx,
+    record.part = part->number;
+    record.text.len = 0;
+    record.nholes = 0;
+
+    p = ngx_http_agentstream_translate_reserve(tr, &record,
                           ngx_http_agentstream_acp_chunk_size(id, text,
                                                          &m->session->meta));
     if (p == NULL) {
@@ -204,12 +208,18 @@ ngx_http_agentstream_translate_text_chunk(ngx_http_agentstream_translate_t *tr,
         return NGX_ERROR;
     }
 
-    p = ngx_http_agentstream_acp_chunk(p, tr->timestamp, kind, id, text,
+    record.json.data = p;
+    p = ngx_http_agentstream_acp_chunk(p, tr->timestamp, record.type, id, text,
                                        &m->session->meta);
+    record.json.len = p - record.json.data;
 
-    seq = tr->sink->commit(tr->ctx, p, part->number);
+    seq = tr->sink->commit(tr->ctx, &record);
 
     tr->origin.len = 0;
+
+    if (seq == 0) {
+        return NGX_ERROR;
+    }
 
     ngx_http_agentstream_json_hash(&part->sent, text);
 
@@ -348,7 +358,9 @@ ngx_http_agentstream_translate_text_discard(
             continue;
         }
 
-        ngx_http_agentstream_acp_open(b, "chunks_discarded", tr->timestamp);
+        ngx_http_agentstream_acp_open(b,
+                         NGX_HTTP_AGENTSTREAM_RECORD_CHUNKS_DISCARDED,
+                         tr->timestamp);
         ngx_http_agentstream_acp_member_text(b, ",\"messageId\":",
                                              &part->message->sn.str);
         ngx_http_agentstream_acp_member_number(b, ",\"from\":", run->from);

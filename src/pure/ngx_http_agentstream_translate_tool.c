@@ -28,9 +28,6 @@
 /* NGX_TIMER_INFINITE, whose header is not for a pure part */
 #define NGX_HTTP_AGENTSTREAM_TR_NEVER    ((ngx_msec_t) -1)
 
-#define NGX_HTTP_AGENTSTREAM_TR_HEAD_LEN                                      \
-    (sizeof("{\"type\":\"tool_call_progress\",\"timestamp\":\"") - 1)
-
 
 static ngx_int_t ngx_http_agentstream_translate_tool_status(
     ngx_http_agentstream_json_t *json, ngx_uint_t state, ngx_uint_t *status);
@@ -350,22 +347,19 @@ ngx_http_agentstream_translate_tool_progress(
 {
     uint32_t                         digest;
     ngx_int_t                        rc;
-    ngx_str_t                        packet;
     ngx_uint_t                       repeated;
+    ngx_http_agentstream_record_t    record;
     ngx_http_agentstream_acp_buf_t  *b;
 
     b = &tr->buf;
 
     ngx_http_agentstream_translate_tool_state_build(tr, call->session, st);
 
-    if (b->failed) {
+    if (ngx_http_agentstream_acp_end(b, &record) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    packet.data = b->start;
-    packet.len = b->len;
-
-    digest = ngx_http_agentstream_translate_tool_digest(&packet);
+    digest = ngx_http_agentstream_translate_tool_digest(&record);
     repeated = (st->tool.status == call->status);
 
     if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS) {
@@ -433,14 +427,24 @@ ngx_http_agentstream_translate_tool_progress(
 
 
 uint32_t
-ngx_http_agentstream_translate_tool_digest(ngx_str_t *packet)
+ngx_http_agentstream_translate_tool_digest(
+    ngx_http_agentstream_record_t *record)
 {
-    size_t  head;
+    size_t    head;
+    uint32_t  digest;
 
-    head = NGX_HTTP_AGENTSTREAM_TR_HEAD_LEN
+    head = ngx_http_agentstream_acp_timestamp_offset(record->type)
            + NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN;
 
-    return ngx_murmur_hash2(packet->data + head, packet->len - head);
+    digest = ngx_murmur_hash2(record->json.data + head,
+                              record->json.len - head);
+
+    if (record->nholes) {
+        digest ^= ngx_murmur_hash2(record->text.data, record->text.len)
+                  + record->holes[record->nholes - 1];
+    }
+
+    return digest;
 }
 
 
@@ -539,7 +543,8 @@ ngx_http_agentstream_translate_tool_send(ngx_http_agentstream_translate_t *tr,
 
     /* it goes out now, whenever it was made */
 
-    p = call->pending.start + NGX_HTTP_AGENTSTREAM_TR_HEAD_LEN;
+    p = call->pending.start
+        + ngx_http_agentstream_acp_timestamp_offset(call->pending.type);
     ngx_memcpy(p, tr->timestamp, NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
 
     call->time = tr->now;

@@ -26,6 +26,9 @@ static ngx_http_agentstream_tr_tool_t *
     ngx_str_t *name);
 static void ngx_http_agentstream_translate_tool_state_output(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st);
+static void ngx_http_agentstream_translate_tool_state_metadata(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    const char *dflt);
 static void ngx_http_agentstream_translate_tool_state_member(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
     const char *key, const char *name, const char *dflt);
@@ -141,17 +144,40 @@ ngx_http_agentstream_translate_tool_state_build(
 
     b = &tr->buf;
 
-    if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS
-        && (ngx_http_agentstream_tr_is_tool(st, "bash")
-            || ngx_http_agentstream_tr_is_tool(st, "shell")))
-    {
-        metadata = ngx_http_agentstream_json_get(st->json, st->state,
-                                                 "metadata");
-        st->output = ngx_http_agentstream_opencode_text(st->json, metadata,
+    ngx_http_agentstream_acp_tool_progress(b, tr->timestamp, &st->tool);
+
+    switch (st->tool.status) {
+
+    case NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS:
+        if (ngx_http_agentstream_tr_is_tool(st, "bash")
+            || ngx_http_agentstream_tr_is_tool(st, "shell"))
+        {
+            metadata = ngx_http_agentstream_json_get(st->json, st->state,
+                                                     "metadata");
+            st->output = ngx_http_agentstream_opencode_text(st->json, metadata,
+                                                            "output");
+        }
+
+        break;
+
+    /* what it has printed is in the packet up to three times */
+
+    case NGX_HTTP_AGENTSTREAM_ACP_COMPLETED:
+        st->output = ngx_http_agentstream_opencode_text(st->json, st->state,
                                                         "output");
+        ngx_http_agentstream_acp_share(b, &st->output);
+        break;
+
+    case NGX_HTTP_AGENTSTREAM_ACP_FAILED:
+        st->output = ngx_http_agentstream_opencode_text(st->json, st->state,
+                                                        "error");
+        ngx_http_agentstream_acp_share(b, &st->output);
+        break;
+
+    default:
+        break;
     }
 
-    ngx_http_agentstream_acp_tool_progress(b, tr->timestamp, &st->tool);
     ngx_http_agentstream_translate_tool_state_output(b, st);
     ngx_http_agentstream_translate_tool_state_content(b, st, tr->conf.core);
     ngx_http_agentstream_translate_tool_state_locations(b, st);
@@ -175,9 +201,7 @@ ngx_http_agentstream_translate_tool_state_output(
         ngx_http_agentstream_acp_literal(b, ",\"rawOutput\":{");
         ngx_http_agentstream_translate_tool_state_member(b, st, "\"output\":",
                                                          "output", "\"\"");
-        ngx_http_agentstream_translate_tool_state_member(b, st,
-                                                         ",\"metadata\":",
-                                                         "metadata", "{}");
+        ngx_http_agentstream_translate_tool_state_metadata(b, st, "{}");
         ngx_http_agentstream_translate_tool_state_member(b, st,
                                                          ",\"attachments\":",
                                                          "attachments", NULL);
@@ -188,9 +212,7 @@ ngx_http_agentstream_translate_tool_state_output(
         ngx_http_agentstream_acp_literal(b, ",\"rawOutput\":{");
         ngx_http_agentstream_translate_tool_state_member(b, st, "\"error\":",
                                                          "error", "\"\"");
-        ngx_http_agentstream_translate_tool_state_member(b, st,
-                                                         ",\"metadata\":",
-                                                         "metadata", NULL);
+        ngx_http_agentstream_translate_tool_state_metadata(b, st, NULL);
         ngx_http_agentstream_acp_literal(b, "}");
         break;
 
@@ -207,7 +229,7 @@ ngx_http_agentstream_translate_tool_state_member(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
     const char *key, const char *name, const char *dflt)
 {
-    ngx_str_t   raw;
+    ngx_str_t   raw, text;
     ngx_uint_t  v;
 
     v = ngx_http_agentstream_json_get(st->json, st->state, name);
@@ -216,6 +238,14 @@ ngx_http_agentstream_translate_tool_state_member(
               || ngx_http_agentstream_json_type(st->json, v)
                  != NGX_HTTP_AGENTSTREAM_JSON_NULL))
     {
+        if (ngx_http_agentstream_json_type(st->json, v)
+            == NGX_HTTP_AGENTSTREAM_JSON_STRING)
+        {
+            text = ngx_http_agentstream_json_string(st->json, v);
+            ngx_http_agentstream_acp_member_text(b, key, &text);
+            return;
+        }
+
         raw = ngx_http_agentstream_json_raw(st->json, v);
 
     } else if (dflt) {
@@ -230,6 +260,33 @@ ngx_http_agentstream_translate_tool_state_member(
 }
 
 
+/* bash says there again what it has printed */
+
+static void
+ngx_http_agentstream_translate_tool_state_metadata(
+    ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
+    const char *dflt)
+{
+    ngx_str_t   raw, text;
+    ngx_uint_t  v;
+
+    v = ngx_http_agentstream_json_get(st->json, st->state, "metadata");
+    text = ngx_http_agentstream_opencode_text(st->json, v, "output");
+
+    if (text.len == 0) {
+        ngx_http_agentstream_translate_tool_state_member(b, st,
+                                                         ",\"metadata\":",
+                                                         "metadata", dflt);
+        return;
+    }
+
+    raw = ngx_http_agentstream_json_raw(st->json, v);
+
+    ngx_http_agentstream_acp_literal(b, ",\"metadata\":");
+    ngx_http_agentstream_acp_json_text(b, &raw, &text);
+}
+
+
 /* core: of all blocks only texts */
 
 static void
@@ -237,35 +294,14 @@ ngx_http_agentstream_translate_tool_state_content(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st,
     ngx_uint_t core)
 {
-    size_t     len;
-    ngx_str_t  text;
+    size_t  len;
 
     ngx_http_agentstream_acp_literal(b, ",\"content\":[");
 
     len = b->len;
 
-    switch (st->tool.status) {
-
-    case NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS:
-        text = st->output;
-        break;
-
-    case NGX_HTTP_AGENTSTREAM_ACP_COMPLETED:
-        text = ngx_http_agentstream_opencode_text(st->json, st->state,
-                                                  "output");
-        break;
-
-    case NGX_HTTP_AGENTSTREAM_ACP_FAILED:
-        text = ngx_http_agentstream_opencode_text(st->json, st->state,
-                                                  "error");
-        break;
-
-    default:
-        ngx_str_null(&text);
-    }
-
-    if (text.len) {
-        ngx_http_agentstream_acp_text_block(b, &text);
+    if (st->output.len) {
+        ngx_http_agentstream_acp_text_block(b, &st->output);
     }
 
     if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED && !core) {

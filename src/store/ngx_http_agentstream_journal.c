@@ -5,11 +5,10 @@
 
 
 /*
- * The journal.  Records in a chain of blocks; a record is a small
- * header and the packet's bytes.  The owner writes beyond what is published,
- * without the lock; publishing one is moving last_seq and the block's "used"
- * under it, so that a reader, or the successor of an owner that was killed,
- * sees a packet whole or not at all.
+ * The journal.  Packed records in a chain of blocks.  The owner writes beyond
+ * what is published, without the lock; publishing one is moving last_seq and
+ * the block's "used" under it, so that a reader, or the successor of an owner
+ * that was killed, sees a record whole or not at all.
  */
 
 
@@ -25,30 +24,21 @@
     offsetof(ngx_http_agentstream_block_t, data)
 
 
-/* followed by the packet, or a pointer to its first piece, and its origin */
+/* of JSON and text */
+#define ngx_http_agentstream_journal_len(packed)                              \
+    ((packed)->json + (packed)->text)
 
-typedef struct {
-    uint32_t                             len;
-    uint16_t                             origin;   /* its length */
-    uint16_t                             pieces;   /* it is in pieces */
-    uint64_t                             part;
-} ngx_http_agentstream_record_t;
+/* what its block has of them: in place of those of a record in pieces there is
+   a pointer to the first piece */
+#define ngx_http_agentstream_journal_inline(packed)                           \
+    ((packed)->pieces ? sizeof(ngx_http_agentstream_piece_t *)                \
+                      : ngx_http_agentstream_journal_len(packed))
 
-
-/* records are aligned, so that the next one's header is too */
-
-#define ngx_http_agentstream_journal_room(len)                                \
-    ngx_align(sizeof(ngx_http_agentstream_record_t) + (len), 8)
-
-/* of the packet in its block */
-#define ngx_http_agentstream_journal_inline(record)                           \
-    ((record)->pieces ? sizeof(ngx_http_agentstream_piece_t *)                \
-                      : (record)->len)
-
-#define ngx_http_agentstream_journal_size(record)                             \
-    ngx_http_agentstream_journal_room(                                        \
-                           ngx_http_agentstream_journal_inline(record)        \
-                           + (record)->origin)
+/* of the record in its block */
+#define ngx_http_agentstream_journal_size(packed)                             \
+    ngx_http_agentstream_packed_size(                                         \
+                           ngx_http_agentstream_journal_inline(packed)        \
+                           + ngx_http_agentstream_packed_extra(packed))
 
 #define NGX_HTTP_AGENTSTREAM_PIECE_HEAD                                       \
     offsetof(ngx_http_agentstream_piece_t, data)
@@ -62,14 +52,14 @@ static ngx_http_agentstream_piece_t *ngx_http_agentstream_journal_add_piece(
     size_t len, size_t limit);
 static void ngx_http_agentstream_journal_publish(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
-    ngx_http_agentstream_record_t *record, ngx_uint_t part, ngx_str_t *origin);
+    ngx_http_agentstream_packed_t *packed);
 static void ngx_http_agentstream_journal_empty_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 static void ngx_http_agentstream_journal_link_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_block_t *block, size_t size);
 static u_char *ngx_http_agentstream_journal_copy(u_char *dst,
-    ngx_http_agentstream_record_t *record);
+    ngx_http_agentstream_packed_t *packed);
 static void ngx_http_agentstream_journal_seek_locked(
     ngx_http_agentstream_journal_t *journal,
     ngx_http_agentstream_cursor_t *cursor);
@@ -101,7 +91,7 @@ ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_uint_t                     fits;
     ngx_http_agentstream_block_t  *block, *next;
 
-    size = ngx_http_agentstream_journal_room(size);
+    size = ngx_http_agentstream_packed_size(size);
     block = node->journal.last;
 
     fits = (block->size - block->used >= size);
@@ -119,7 +109,7 @@ ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
         }
     }
 
-    return block->data + block->used + sizeof(ngx_http_agentstream_record_t);
+    return block->data + block->used + sizeof(ngx_http_agentstream_packed_t);
 }
 
 
@@ -132,7 +122,7 @@ ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
     block = (ngx_http_agentstream_block_t *) node->tail;
 
     if (size > sizeof(node->tail) - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD
-               - sizeof(ngx_http_agentstream_record_t)
+               - sizeof(ngx_http_agentstream_packed_t)
         || (node->journal.last == block && block->used))
     {
         return NULL;
@@ -145,38 +135,41 @@ ngx_http_agentstream_journal_reserve_tail(ngx_http_agentstream_zone_t *zone,
         ngx_http_agentstream_zone_unlock(zone);
     }
 
-    return block->data + sizeof(ngx_http_agentstream_record_t);
+    return block->data + sizeof(ngx_http_agentstream_packed_t);
 }
 
 
 void
 ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, u_char *last, ngx_uint_t part,
-    ngx_str_t *origin)
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_record_t *record)
 {
     ngx_http_agentstream_block_t   *block;
-    ngx_http_agentstream_record_t  *record;
+    ngx_http_agentstream_packed_t  *packed;
 
     block = node->journal.last;
 
-    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+    packed = (ngx_http_agentstream_packed_t *) (block->data + block->used);
 
-    record->len = last - (u_char *) (record + 1);
-    record->pieces = 0;
+    ngx_http_agentstream_record_pack(packed, record,
+                                     (u_char *) (packed + 1)
+                                     + record->json.len + record->text.len);
 
-    ngx_http_agentstream_journal_publish(zone, node, record, part, origin);
+    ngx_http_agentstream_journal_publish(zone, node, packed);
 }
 
 
 ngx_int_t
 ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, u_char *data, u_char *last,
-    ngx_uint_t part, ngx_str_t *origin, size_t limit)
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_record_t *record,
+    size_t limit)
 {
-    u_char                         *p;
+    u_char                         *p, *data, *last;
     ngx_http_agentstream_block_t   *block;
     ngx_http_agentstream_piece_t   *old, *piece, **next;
-    ngx_http_agentstream_record_t  *record;
+    ngx_http_agentstream_packed_t  *packed;
+
+    data = record->json.data;
+    last = data + record->json.len + record->text.len;
 
     /* one packet is not to take it all */
 
@@ -187,21 +180,23 @@ ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
     }
 
     p = ngx_http_agentstream_journal_reserve(zone, node,
-                                        sizeof(ngx_http_agentstream_piece_t *)
-                                        + origin->len, limit);
+                                  sizeof(ngx_http_agentstream_piece_t *)
+                                  + ngx_http_agentstream_record_extra(record),
+                                  limit);
     if (p == NULL) {
         return NGX_DECLINED;
     }
 
     block = node->journal.last;
 
-    record = (ngx_http_agentstream_record_t *) (block->data + block->used);
+    packed = (ngx_http_agentstream_packed_t *) (block->data + block->used);
 
-    record->len = last - data;
-    record->pieces = 1;
+    ngx_http_agentstream_record_pack(packed, record,
+                                p + sizeof(ngx_http_agentstream_piece_t *));
+    packed->pieces = 1;
 
     old = block->pieces;
-    next = (ngx_http_agentstream_piece_t **) (record + 1);
+    next = (ngx_http_agentstream_piece_t **) p;
 
     while (data != last) {
         piece = ngx_http_agentstream_journal_add_piece(zone, node,
@@ -217,7 +212,7 @@ ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
         next = &piece->next;
     }
 
-    ngx_http_agentstream_journal_publish(zone, node, record, part, origin);
+    ngx_http_agentstream_journal_publish(zone, node, packed);
 
     return NGX_OK;
 
@@ -280,24 +275,15 @@ ngx_http_agentstream_journal_add_piece(ngx_http_agentstream_zone_t *zone,
 
 static void
 ngx_http_agentstream_journal_publish(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, ngx_http_agentstream_record_t *record,
-    ngx_uint_t part, ngx_str_t *origin)
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_packed_t *packed)
 {
     size_t  size;
 
-    record->origin = origin->len;
-    record->part = part;
-
-    if (origin->len) {
-        ngx_memcpy((u_char *) (record + 1)
-                   + ngx_http_agentstream_journal_inline(record),
-                   origin->data, origin->len);
-    }
-
-    size = ngx_http_agentstream_journal_size(record);
+    size = ngx_http_agentstream_journal_size(packed);
 
     ngx_http_agentstream_zone_count(zone, PACKETS, 1);
-    ngx_http_agentstream_zone_count(zone, BYTES, record->len);
+    ngx_http_agentstream_zone_count(zone, BYTES, packed->json
+                                             + packed->nholes * packed->text);
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -316,7 +302,7 @@ ngx_http_agentstream_journal_reserve_last(ngx_http_agentstream_zone_t *zone,
 
     block = node->journal.last;
 
-    if (block->size < ngx_http_agentstream_journal_room(size)) {
+    if (block->size < ngx_http_agentstream_packed_size(size)) {
         return NULL;
     }
 
@@ -324,7 +310,7 @@ ngx_http_agentstream_journal_reserve_last(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_journal_empty_locked(zone, node);
     ngx_http_agentstream_zone_unlock(zone);
 
-    return block->data + sizeof(ngx_http_agentstream_record_t);
+    return block->data + sizeof(ngx_http_agentstream_packed_t);
 }
 
 
@@ -498,16 +484,19 @@ ngx_http_agentstream_journal_link_locked(ngx_http_agentstream_zone_t *zone,
 size_t
 ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_cursor_t *cursor, u_char *buf, size_t size,
-    size_t *need)
+    ngx_http_agentstream_records_t *records)
 {
+    size_t                           len;
     u_char                          *p, *end;
     ngx_http_agentstream_block_t    *block;
-    ngx_http_agentstream_record_t   *record;
+    ngx_http_agentstream_packed_t   *packed;
     ngx_http_agentstream_journal_t  *journal;
 
     journal = &node->journal;
 
-    *need = 0;
+    records->pos = buf;
+    records->last = buf;
+    records->seq = cursor->seq;
 
     if (cursor->seq > journal->last_seq) {
         return 0;
@@ -530,46 +519,68 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
             continue;
         }
 
-        record = (ngx_http_agentstream_record_t *)
+        packed = (ngx_http_agentstream_packed_t *)
                      (block->data + cursor->offset);
 
-        if ((size_t) (end - p) < record->len) {
+        len = ngx_http_agentstream_packed_size(
+                                 ngx_http_agentstream_journal_len(packed)
+                                 + ngx_http_agentstream_packed_extra(packed));
+
+        if ((size_t) (end - p) < len) {
 
             if (p == buf) {
-                *need = record->len;
+                return len;
             }
 
             break;
         }
 
-        p = ngx_http_agentstream_journal_copy(p, record);
+        if (packed->pieces) {
+            (void) ngx_http_agentstream_journal_copy(p, packed);
 
-        cursor->offset += ngx_http_agentstream_journal_size(record);
+        } else {
+            ngx_memcpy(p, packed, len);
+        }
+
+        p += len;
+
+        cursor->offset += ngx_http_agentstream_journal_size(packed);
         cursor->seq++;
     }
 
-    return p - buf;
+    records->last = p;
+
+    return 0;
 }
 
 
+/* a record in pieces as if it were not */
+
 static u_char *
 ngx_http_agentstream_journal_copy(u_char *dst,
-    ngx_http_agentstream_record_t *record)
+    ngx_http_agentstream_packed_t *packed)
 {
-    ngx_http_agentstream_piece_t  *piece;
+    u_char                         *p;
+    ngx_http_agentstream_piece_t   *piece;
+    ngx_http_agentstream_packed_t  *whole;
 
-    if (!record->pieces) {
-        return ngx_cpymem(dst, record + 1, record->len);
-    }
+    whole = (ngx_http_agentstream_packed_t *) dst;
 
-    for (piece = *(ngx_http_agentstream_piece_t **) (record + 1);
+    *whole = *packed;
+    whole->pieces = 0;
+
+    p = (u_char *) (packed + 1);
+    dst = (u_char *) (whole + 1);
+
+    for (piece = *(ngx_http_agentstream_piece_t **) p;
          piece;
          piece = piece->next)
     {
         dst = ngx_cpymem(dst, piece->data, piece->len);
     }
 
-    return dst;
+    return ngx_cpymem(dst, p + sizeof(ngx_http_agentstream_piece_t *),
+                      ngx_http_agentstream_packed_extra(packed));
 }
 
 
@@ -580,7 +591,7 @@ ngx_http_agentstream_journal_seek_locked(
 {
     uint64_t                        seq;
     ngx_http_agentstream_block_t   *block;
-    ngx_http_agentstream_record_t  *record;
+    ngx_http_agentstream_packed_t  *packed;
 
     block = journal->first;
 
@@ -593,10 +604,10 @@ ngx_http_agentstream_journal_seek_locked(
     cursor->dropped = journal->dropped;
 
     for (seq = block->seq; seq < cursor->seq; seq++) {
-        record = (ngx_http_agentstream_record_t *)
+        packed = (ngx_http_agentstream_packed_t *)
                      (block->data + cursor->offset);
 
-        cursor->offset += ngx_http_agentstream_journal_size(record);
+        cursor->offset += ngx_http_agentstream_journal_size(packed);
     }
 }
 
@@ -605,40 +616,46 @@ ngx_int_t
 ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_journal_pt handler, void *data)
 {
-    u_char                         *whole;
-    uint32_t                        offset;
-    uint64_t                        seq;
-    ngx_int_t                       rc;
-    ngx_str_t                       packet, origin;
-    ngx_http_agentstream_block_t   *block;
-    ngx_http_agentstream_record_t  *record;
+    size_t                           len;
+    u_char                          *whole;
+    uint32_t                         offset;
+    uint64_t                         seq;
+    ngx_int_t                        rc;
+    ngx_http_agentstream_block_t    *block;
+    ngx_http_agentstream_packed_t   *packed;
+    ngx_http_agentstream_record_t    record;
+    ngx_http_agentstream_records_t   records;
 
     seq = node->journal.first_seq;
 
     for (block = node->journal.first; block; block = block->next) {
 
         for (offset = 0; offset < block->used; seq++) {
-            record = (ngx_http_agentstream_record_t *) (block->data + offset);
+            packed = (ngx_http_agentstream_packed_t *) (block->data + offset);
 
             whole = NULL;
 
-            packet.data = (u_char *) (record + 1);
-            packet.len = record->len;
-            origin.data = packet.data
-                          + ngx_http_agentstream_journal_inline(record);
-            origin.len = record->origin;
+            records.pos = (u_char *) packed;
+            records.last = NULL;
+            records.seq = seq;
 
-            if (record->pieces) {
-                whole = ngx_alloc(record->len, ngx_cycle->log);
+            if (packed->pieces) {
+                len = ngx_http_agentstream_packed_size(
+                                 ngx_http_agentstream_journal_len(packed)
+                                 + ngx_http_agentstream_packed_extra(packed));
+
+                whole = ngx_alloc(len, ngx_cycle->log);
                 if (whole == NULL) {
                     return NGX_ERROR;
                 }
 
-                (void) ngx_http_agentstream_journal_copy(whole, record);
-                packet.data = whole;
+                (void) ngx_http_agentstream_journal_copy(whole, packed);
+                records.pos = whole;
             }
 
-            rc = handler(data, seq, &packet, record->part, &origin);
+            (void) ngx_http_agentstream_record_next(&records, &record);
+
+            rc = handler(data, &record);
 
             if (whole) {
                 ngx_free(whole);
@@ -648,7 +665,7 @@ ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
                 return rc;
             }
 
-            offset += ngx_http_agentstream_journal_size(record);
+            offset += ngx_http_agentstream_journal_size(packed);
         }
     }
 

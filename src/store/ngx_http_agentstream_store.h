@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_agentstream_record.h"
 #include "ngx_http_agentstream_worker.h"
 
 
@@ -397,7 +398,7 @@ typedef struct {
     ngx_uint_t                           status;   /* HTTP status of a turn that
                                                       failed before it started,
                                                       or 0 */
-    size_t                               size;     /* of the packets copied */
+    ngx_http_agentstream_records_t       records;  /* that were copied */
     size_t                               need;     /* of one that is larger
                                                       than the buffer */
     unsigned                             more:1;   /* there are packets */
@@ -415,10 +416,11 @@ typedef struct {
 
 
 /*
- * Copies packets from the place on into buf, as far as whole ones fit, and
- * moves the place behind them.  A packet larger than all of buf is not copied:
+ * Copies records from the place on into buf, which is aligned to 8 bytes, as
+ * far as whole ones fit, and moves the place behind them; record_next() takes
+ * them out of view->records.  A record larger than all of buf is not copied:
  * view->need is its size.  Who does not want a turn that was refused looks at
- * view->refused first: the packets are copied all the same.
+ * view->refused first: the records are copied all the same.
  */
 void ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_store_place_t *place, u_char *buf, size_t size,

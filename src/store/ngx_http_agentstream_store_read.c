@@ -228,8 +228,8 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
     }
 
     if (view->more) {
-        view->size = ngx_http_agentstream_journal_read_locked(node, cursor,
-                                                     buf, size, &view->need);
+        view->need = ngx_http_agentstream_journal_read_locked(node, cursor,
+                                                  buf, size, &view->records);
     }
 
     view->all = (cursor->seq > journal->last_seq);

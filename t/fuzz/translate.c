@@ -39,6 +39,7 @@ typedef struct {
     ngx_http_agentstream_json_t        packet;
     u_char                            *reserved;
     size_t                             size;
+    u_char                            *whole;
     uint64_t                           seq;
     ngx_uint_t                         terminals;
     ngx_uint_t                         ended;
@@ -68,36 +69,55 @@ fuzz_reserve(void *ctx, size_t size)
 
 
 static uint64_t
-fuzz_commit(void *ctx, u_char *last, ngx_uint_t part)
+fuzz_commit(void *ctx, ngx_http_agentstream_record_t *record)
 {
     fuzz_t *f = ctx;
 
+    u_char                       *p;
     size_t                        len;
-    ngx_str_t                     type, timestamp;
+    ngx_str_t                     type, timestamp, *name;
     ngx_http_agentstream_json_t  *json;
 
     json = &f->packet;
-    len = last - f->reserved;
 
-    check(f->reserved && len <= f->size);
+    check(f->reserved && record->json.data == f->reserved);
+    check(record->json.len + record->text.len
+          + ngx_http_agentstream_record_extra(record) <= f->size);
+    check(record->nholes == 0
+          || record->text.data == f->reserved + record->json.len);
     check(f->terminals == 0);
-    check(ngx_http_agentstream_json_parse(json, f->reserved, len) == NGX_OK);
-    check(memchr(f->reserved, LF, len) == NULL);
-    check(memchr(f->reserved, CR, len) == NULL);
-    check(ngx_strncmp(f->reserved, "{\"type\":\"", 9) == 0);
+
+    /* without the text that it shares, as translate_restore() reads it */
+
+    check(ngx_http_agentstream_json_parse(json, record->json.data,
+                                          record->json.len)
+          == NGX_OK);
+
+    len = ngx_http_agentstream_record_len(record);
+
+    free(f->whole);
+    f->whole = malloc(len);
+
+    p = ngx_http_agentstream_record_json(f->whole, record);
+
+    check(p == f->whole + len);
+    check(ngx_http_agentstream_json_parse(json, f->whole, len) == NGX_OK);
+    check(memchr(f->whole, LF, len) == NULL);
+    check(memchr(f->whole, CR, len) == NULL);
+    check(ngx_strncmp(f->whole, "{\"type\":\"", 9) == 0);
 
     type = ngx_http_agentstream_json_string(json,
                     ngx_http_agentstream_json_get(json, json->root, "type"));
     timestamp = ngx_http_agentstream_json_string(json,
                     ngx_http_agentstream_json_get(json, json->root,
                                                   "timestamp"));
-    check(type.len != 0);
+    name = &ngx_http_agentstream_record_names[record->type];
+
+    check(type.len == name->len
+          && ngx_memcmp(type.data, name->data, name->len) == 0);
     check(timestamp.len == sizeof(TIMESTAMP) - 1);
 
-    if ((type.len == 5 && ngx_strncmp(type.data, "error", 5) == 0)
-        || (type.len == 15
-            && ngx_strncmp(type.data, "prompt_response", 15) == 0))
-    {
+    if (ngx_http_agentstream_record_terminal(record->type)) {
         f->terminals++;
     }
 
@@ -345,6 +365,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ngx_http_agentstream_json_destroy(&f.packet);
     ngx_destroy_pool(pool);
     free(f.reserved);
+    free(f.whole);
 
     return 0;
 }

@@ -151,19 +151,19 @@ chunk(ngx_uint_t kind, const char *message, const char *text,
 static void
 test_chunk(void)
 {
-    chunk(NGX_HTTP_AGENTSTREAM_ACP_MESSAGE, "msg_1", "a\\n\\\"b", "null",
+    chunk(NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE, "msg_1", "a\\n\\\"b", "null",
           "{\"type\":\"agent_message_chunk\",\"timestamp\":\"" TIMESTAMP "\","
           "\"sessionUpdate\":\"agent_message_chunk\",\"messageId\":\"msg_1\","
           "\"content\":{\"type\":\"text\",\"text\":\"a\\n\\\"b\","
           "\"annotations\":null},\"_meta\":null}");
 
-    chunk(NGX_HTTP_AGENTSTREAM_ACP_THOUGHT, NULL, "\\ud800", "{\"a\":1}",
+    chunk(NGX_HTTP_AGENTSTREAM_RECORD_THOUGHT, NULL, "\\ud800", "{\"a\":1}",
           "{\"type\":\"agent_thought_chunk\",\"timestamp\":\"" TIMESTAMP "\","
           "\"sessionUpdate\":\"agent_thought_chunk\","
           "\"content\":{\"type\":\"text\",\"text\":\"\\ufffd\","
           "\"annotations\":null},\"_meta\":{\"a\":1}}");
 
-    chunk(NGX_HTTP_AGENTSTREAM_ACP_USER, "m", "", "null",
+    chunk(NGX_HTTP_AGENTSTREAM_RECORD_USER, "m", "", "null",
           "{\"type\":\"user_message_chunk\",\"timestamp\":\"" TIMESTAMP "\","
           "\"sessionUpdate\":\"user_message_chunk\",\"messageId\":\"m\","
           "\"content\":{\"type\":\"text\",\"text\":\"\","
@@ -290,7 +290,8 @@ test_memory(void)
 
     text = tap_str("0123456789");
 
-    ngx_http_agentstream_acp_open(&buf, "x", (u_char *) TIMESTAMP);
+    ngx_http_agentstream_acp_open(&buf, NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
+                                  (u_char *) TIMESTAMP);
 
     for (i = 0; i < 10000; i++) {
         ngx_http_agentstream_acp_json(&buf, &text);
@@ -300,7 +301,8 @@ test_memory(void)
     tap_ok(tap_reallocs < 30, "by doubling");
 
     i = tap_reallocs;
-    ngx_http_agentstream_acp_open(&buf, "x", (u_char *) TIMESTAMP);
+    ngx_http_agentstream_acp_open(&buf, NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
+                                  (u_char *) TIMESTAMP);
     tap_ok(tap_reallocs == i && buf.len < 100, "and is used again");
 
     tap_fail_realloc = 1;
@@ -316,7 +318,8 @@ test_memory(void)
     ngx_http_agentstream_acp_location(&buf, &text);
     tap_ok(buf.failed, "whatever comes then");
 
-    ngx_http_agentstream_acp_open(&buf, "x", (u_char *) TIMESTAMP);
+    ngx_http_agentstream_acp_open(&buf, NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
+                                  (u_char *) TIMESTAMP);
     tap_ok(!buf.failed, "until the next packet");
 
     ngx_http_agentstream_acp_destroy(&buf);

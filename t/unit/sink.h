@@ -46,7 +46,7 @@ typedef struct {
 
     u_char                                 *reserved;
     size_t                                  size;
-    size_t                                  origin;       /* room for it */
+    size_t                                  kept;         /* bytes of records */
 
     cJSON                                  *children;
     cJSON                                  *resolves;
@@ -71,7 +71,6 @@ sink_reserve(void *ctx, size_t size)
     }
 
     f->size = size;
-    f->origin = ngx_http_agentstream_translate_origin(f->tr)->len;
     f->reserved = malloc(size);
 
     return f->reserved;
@@ -79,46 +78,65 @@ sink_reserve(void *ctx, size_t size)
 
 
 static uint64_t
-sink_commit(void *ctx, u_char *last, ngx_uint_t part)
+sink_commit(void *ctx, ngx_http_agentstream_record_t *record)
 {
     fixture_t *f = ctx;
 
-    size_t                        len;
+    u_char                       *whole;
+    size_t                        len, kept;
     cJSON                        *packet, *timestamp;
     ngx_http_agentstream_json_t   json;
 
-    len = last - f->reserved;
+    kept = record->json.len + record->text.len
+           + ngx_http_agentstream_record_extra(record);
+
+    len = ngx_http_agentstream_record_len(record);
+    whole = malloc(len);
+
+    (void) ngx_http_agentstream_record_json(whole, record);
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 
-    if (len > f->size
-        || ngx_http_agentstream_translate_origin(f->tr)->len > f->origin
-        || ngx_http_agentstream_json_parse(&json, f->reserved, len) != NGX_OK
-        || memchr(f->reserved, LF, len) != NULL
-        || memchr(f->reserved, CR, len) != NULL)
+    if (kept > f->size
+        || record->json.data != f->reserved
+        || ngx_http_agentstream_json_parse(&json, whole, len) != NGX_OK
+        || memchr(whole, LF, len) != NULL
+        || memchr(whole, CR, len) != NULL)
     {
-        tap_diag("invalid packet: %.*s", (int) len, (char *) f->reserved);
+        tap_diag("invalid packet: %.*s", (int) len, (char *) whole);
+        f->invalid++;
+    }
+
+    packet = cJSON_ParseWithLength((char *) whole, len);
+
+    if (strncmp(cJSON_GetStringValue(cJSON_GetObjectItem(packet, "type")),
+                (char *) ngx_http_agentstream_record_names[record->type].data,
+                len)
+        != 0)
+    {
+        tap_diag("not of its type: %.*s", (int) len, (char *) whole);
         f->invalid++;
     }
 
     ngx_http_agentstream_json_destroy(&json);
-
-    packet = cJSON_ParseWithLength((char *) f->reserved, len);
 
     timestamp = cJSON_DetachItemFromObjectCaseSensitive(packet, "timestamp");
 
     if (!cJSON_IsString(timestamp)
         || strcmp(timestamp->valuestring, TIMESTAMP) != 0)
     {
-        tap_diag("bad timestamp: %.*s", (int) len, (char *) f->reserved);
+        tap_diag("bad timestamp: %.*s", (int) len, (char *) whole);
         f->invalid++;
     }
+
+    free(whole);
 
     cJSON_Delete(timestamp);
     cJSON_AddItemToArray(f->packets, packet);
 
-    f->part[f->seq % 4096] = part;
+    f->part[f->seq % 4096] = record->part;
     f->bytes += len;
+    f->kept += kept;
 
     free(f->reserved);
     f->reserved = NULL;

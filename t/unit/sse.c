@@ -656,41 +656,6 @@ test_captures(void)
 }
 
 
-static void
-test_head(void)
-{
-    u_char     *buf, *p;
-    ngx_str_t   id, got;
-
-    id = tap_str("turn1");
-
-    buf = malloc(ngx_http_agentstream_sse_head_size(&id));
-    got.data = buf;
-
-    got.len = ngx_http_agentstream_sse_head(buf, &id, 42) - buf;
-    tap_is_str(got, "event: message\nid: turn1:42\ndata: ", "a head");
-
-    got.len = ngx_http_agentstream_sse_head(buf, &id, 0) - buf;
-    tap_is_str(got, "event: message\ndata: ", "a head without an id");
-
-    got.len = ngx_http_agentstream_sse_head(buf, &id, 1) - buf;
-    tap_is_str(got, "event: message\nid: turn1:1\ndata: ", "the first");
-
-    p = ngx_http_agentstream_sse_head(buf, &id, (uint64_t) -1);
-    got.len = p - buf;
-    tap_is_str(got, "event: message\nid: turn1:18446744073709551615\ndata: ",
-               "the last");
-    tap_is(got.len, ngx_http_agentstream_sse_head_size(&id),
-           "takes all the room there is");
-
-    got.len = ngx_http_agentstream_sse_tail(buf) - buf;
-    tap_is_str(got, "\n\n", "a tail");
-    tap_is(got.len, NGX_HTTP_AGENTSTREAM_SSE_TAIL_LEN, "its length");
-
-    free(buf);
-}
-
-
 int
 main(void)
 {
@@ -704,7 +669,6 @@ main(void)
     test_reset();
     test_memory();
     test_captures();
-    test_head();
 
     return tap_done();
 }

@@ -66,17 +66,17 @@ sink_reserve(void *ctx, size_t size)
 /* the text of the chunks so far, as a client has it */
 
 static uint64_t
-sink_commit(void *ctx, u_char *last, ngx_uint_t part)
+sink_commit(void *ctx, ngx_http_agentstream_record_t *record)
 {
     u_char  *p;
 
-    static const char  chunk[] = "{\"type\":\"agent_message_chunk\"";
     static const char  text[] = "\"text\":\"";
 
     t.seq++;
 
-    if (ngx_strncmp(t.packet, chunk, sizeof(chunk) - 1) == 0) {
-        p = memmem(t.packet, last - t.packet, text, sizeof(text) - 1);
+    if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE) {
+        p = memmem(record->json.data, record->json.len, text,
+                   sizeof(text) - 1);
 
         for (p += sizeof(text) - 1; *p != '"'; p++) {
             t.text[t.len++ % (sizeof(t.text) - 1)] = *p;

@@ -350,20 +350,25 @@ asks(ngx_uint_t permission, const char *list)
 
 
 static void
-restore(uint64_t seq, const char *packet, ngx_uint_t part, const char *origin)
+restore(uint64_t seq, ngx_uint_t type, const char *packet, ngx_uint_t part,
+    const char *origin)
 {
-    ngx_str_t  data, from;
+    ngx_http_agentstream_record_t  record;
 
     snprintf(buffer, sizeof(buffer), "%s", packet);
 
     quotes(buffer);
 
-    data = tap_str(buffer);
-    from = tap_str(origin);
+    memset(&record, 0, sizeof(record));
 
-    tap_ok(ngx_http_agentstream_translate_restore(f.tr, seq, &data, part,
-                                                  &from)
-           == NGX_OK, "packet %lu restored", (unsigned long) seq);
+    record.seq = seq;
+    record.type = type;
+    record.part = part;
+    record.json = tap_str(buffer);
+    record.origin = tap_str(origin);
+
+    tap_ok(ngx_http_agentstream_translate_restore(f.tr, &record) == NGX_OK,
+           "packet %lu restored", (unsigned long) seq);
 }
 
 
@@ -434,12 +439,16 @@ test_asks_missed(void)
     /* the same in a translator that knows only what was sent */
 
     begin_bare();
-    restore(1, "{'type':'turn_started'}", 0, "");
-    restore(2, "{'type':'tool_call_start'}", 1,
+    restore(1, NGX_HTTP_AGENTSTREAM_RECORD_TURN_STARTED,
+            "{'type':'turn_started'}", 0, "");
+    restore(2, NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START,
+            "{'type':'tool_call_start'}", 1,
             ROOT " msg_a prt_1 call_1");
-    restore(3, "{'type':'request_permission','permissionId':'per_1',"
+    restore(3, NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION,
+            "{'type':'request_permission','permissionId':'per_1',"
             "'toolCall':{'toolCallId':'call_1'},'_meta':null}", 0, "");
-    restore(4, "{'type':'question_asked','questionId':'que_1',"
+    restore(4, NGX_HTTP_AGENTSTREAM_RECORD_QUESTION,
+            "{'type':'question_asked','questionId':'que_1',"
             "'toolCallId':'call_1','_meta':null}", 0, "");
     tap_is(f.waiting, 2, "restored: they wait");
     ngx_http_agentstream_translate_gap(f.tr);
@@ -475,14 +484,17 @@ test_asks_missed(void)
     /* nothing was left to say */
 
     begin_bare();
-    restore(1, "{'type':'turn_started'}", 0, "");
-    restore(2, "{'type':'prompt_response','stopReason':'max_tokens'}", 0, "");
+    restore(1, NGX_HTTP_AGENTSTREAM_RECORD_TURN_STARTED,
+            "{'type':'turn_started'}", 0, "");
+    restore(2, NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE,
+            "{'type':'prompt_response','stopReason':'max_tokens'}", 0, "");
     tap_is_str(ngx_http_agentstream_translate_state(f.tr)->stop_reason,
                "max_tokens", "restored: how it ended");
     finish("", "restored: it has ended");
 
     begin_bare();
-    restore(1, "{'type':'error','message':'x','code':502}", 0, "");
+    restore(1, NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
+            "{'type':'error','message':'x','code':502}", 0, "");
     tap_is_str(ngx_http_agentstream_translate_state(f.tr)->stop_reason,
                "error", "restored: that it failed");
     finish("", "restored: it has failed");

@@ -1,0 +1,134 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Records: the names of their types, how they lie in memory, and the whole JSON
+ * of one.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_record.h"
+
+
+/* in the order of ngx_http_agentstream_record_e */
+
+ngx_str_t  ngx_http_agentstream_record_names[] = {
+    ngx_null_string,
+    ngx_string("agent_message_chunk"),
+    ngx_string("agent_thought_chunk"),
+    ngx_string("user_message_chunk"),
+    ngx_string("tool_call_start"),
+    ngx_string("tool_call_progress"),
+    ngx_string("agent_plan_update"),
+    ngx_string("turn_started"),
+    ngx_string("stream_reset"),
+    ngx_string("chunks_discarded"),
+    ngx_string("context_usage"),
+    ngx_string("compaction"),
+    ngx_string("subagent_started"),
+    ngx_string("session_status"),
+    ngx_string("question_asked"),
+    ngx_string("question_resolved"),
+    ngx_string("request_permission"),
+    ngx_string("permission_resolved"),
+    ngx_string("heartbeat"),
+    ngx_string("prompt_response"),
+    ngx_string("error")
+};
+
+
+u_char *
+ngx_http_agentstream_record_json(u_char *p,
+    ngx_http_agentstream_record_t *record)
+{
+    size_t      pos;
+    ngx_uint_t  i;
+
+    pos = 0;
+
+    for (i = 0; i < record->nholes; i++) {
+        p = ngx_cpymem(p, record->json.data + pos, record->holes[i] - pos);
+        p = ngx_cpymem(p, record->text.data, record->text.len);
+        pos = record->holes[i];
+    }
+
+    return ngx_cpymem(p, record->json.data + pos, record->json.len - pos);
+}
+
+
+void
+ngx_http_agentstream_record_pack(ngx_http_agentstream_packed_t *packed,
+    ngx_http_agentstream_record_t *record, u_char *p)
+{
+    packed->json = record->json.len;
+    packed->text = record->text.len;
+    packed->part = record->part;
+    packed->origin = record->origin.len;
+    packed->type = record->type;
+    packed->nholes = record->nholes;
+    packed->pieces = 0;
+
+    if (record->nholes) {
+        p = ngx_cpymem(p, record->holes, record->nholes * sizeof(uint32_t));
+    }
+
+    if (record->origin.len) {
+        ngx_memcpy(p, record->origin.data, record->origin.len);
+    }
+}
+
+
+void
+ngx_http_agentstream_record_unpack(ngx_http_agentstream_record_t *record,
+    ngx_http_agentstream_packed_t *packed, u_char *data, u_char *p)
+{
+    record->type = packed->type;
+    record->part = packed->part;
+    record->nholes = packed->nholes;
+
+    record->json.data = data;
+    record->json.len = packed->json;
+    record->text.data = data + packed->json;
+    record->text.len = packed->text;
+
+    if (record->nholes) {
+        /* they are not aligned */
+        ngx_memcpy(record->holes, p, record->nholes * sizeof(uint32_t));
+    }
+
+    record->origin.data = p + record->nholes * sizeof(uint32_t);
+    record->origin.len = packed->origin;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_record_next(ngx_http_agentstream_records_t *records,
+    ngx_http_agentstream_record_t *record)
+{
+    size_t                          len;
+    u_char                         *p;
+    ngx_http_agentstream_packed_t  *packed;
+
+    if (records->pos == records->last) {
+        return NGX_DONE;
+    }
+
+    packed = (ngx_http_agentstream_packed_t *) records->pos;
+
+    p = (u_char *) (packed + 1);
+    len = packed->json + packed->text;
+
+    ngx_http_agentstream_record_unpack(record, packed, p, p + len);
+
+    record->seq = records->seq++;
+
+    len += ngx_http_agentstream_packed_extra(packed);
+    records->pos += ngx_http_agentstream_packed_size(len);
+
+    return NGX_OK;
+}

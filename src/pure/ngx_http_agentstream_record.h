@@ -1,0 +1,141 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_RECORD_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_RECORD_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+/*
+ * One packet as the module keeps and passes it on: its type, what it belongs to
+ * and its JSON.  How it looks to a client is decided when it is read, see wire.
+ */
+
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_RECORD_NONE = 0,
+    NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE,
+    NGX_HTTP_AGENTSTREAM_RECORD_THOUGHT,
+    NGX_HTTP_AGENTSTREAM_RECORD_USER,
+    NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START,
+    NGX_HTTP_AGENTSTREAM_RECORD_TOOL_PROGRESS,
+    NGX_HTTP_AGENTSTREAM_RECORD_PLAN,
+    NGX_HTTP_AGENTSTREAM_RECORD_TURN_STARTED,
+    NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET,
+    NGX_HTTP_AGENTSTREAM_RECORD_CHUNKS_DISCARDED,
+    NGX_HTTP_AGENTSTREAM_RECORD_CONTEXT_USAGE,
+    NGX_HTTP_AGENTSTREAM_RECORD_COMPACTION,
+    NGX_HTTP_AGENTSTREAM_RECORD_SUBAGENT_STARTED,
+    NGX_HTTP_AGENTSTREAM_RECORD_SESSION_STATUS,
+    NGX_HTTP_AGENTSTREAM_RECORD_QUESTION,
+    NGX_HTTP_AGENTSTREAM_RECORD_QUESTION_RESOLVED,
+    NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION,
+    NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION_RESOLVED,
+    NGX_HTTP_AGENTSTREAM_RECORD_HEARTBEAT,
+    NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE,
+    NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
+
+    NGX_HTTP_AGENTSTREAM_RECORD_TYPES
+} ngx_http_agentstream_record_e;
+
+/* by type: the value of "type" in the packet's JSON */
+extern ngx_str_t  ngx_http_agentstream_record_names[];
+
+/* the last packet of its turn */
+#define ngx_http_agentstream_record_terminal(type)                            \
+    ((type) >= NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE)
+
+
+/* times that a shared text can be in one packet */
+#define NGX_HTTP_AGENTSTREAM_RECORD_HOLES  3
+
+
+/*
+ * A text that is in the packet more than once is kept once: json is the packet
+ * without it, and text is to be inserted at each of the holes, which are
+ * offsets in json and ascend.  A hole is always between two quotes, so that
+ * json is valid JSON by itself.
+ */
+
+typedef struct {
+    uint64_t                             seq;      /* from 1; 0: no number */
+    ngx_uint_t                           type;
+    ngx_uint_t                           part;     /* number of the text,
+                                                      thought or tool call it
+                                                      belongs to, 0: none */
+    ngx_str_t                            origin;   /* its ids in OpenCode, if it
+                                                      is the first of its part;
+                                                      see translate_restore() */
+    ngx_str_t                            json;
+    ngx_str_t                            text;     /* right behind json */
+    ngx_uint_t                           nholes;
+    uint32_t                             holes[
+                                         NGX_HTTP_AGENTSTREAM_RECORD_HOLES];
+} ngx_http_agentstream_record_t;
+
+
+/* the length of the packet's whole JSON, and that JSON */
+#define ngx_http_agentstream_record_len(record)                               \
+    ((record)->json.len + (record)->nholes * (record)->text.len)
+
+u_char *ngx_http_agentstream_record_json(u_char *p,
+    ngx_http_agentstream_record_t *record);
+
+
+/*
+ * A record as it is kept: this, aligned to 8 bytes, followed by json, text,
+ * holes and origin.
+ */
+
+typedef struct {
+    uint32_t                             json;     /* length */
+    uint32_t                             text;     /* length */
+    uint32_t                             part;
+    uint16_t                             origin;   /* length, at most 256 */
+    unsigned                             type:8;
+    unsigned                             nholes:7;
+    unsigned                             pieces:1; /* the journal's: json and
+                                                      text are elsewhere */
+} ngx_http_agentstream_packed_t;
+
+/* what is put behind json and text */
+#define ngx_http_agentstream_record_extra(record)                             \
+    ((record)->nholes * sizeof(uint32_t) + (record)->origin.len)
+
+#define ngx_http_agentstream_packed_extra(packed)                             \
+    ((packed)->nholes * sizeof(uint32_t) + (packed)->origin)
+
+/* of a record of size bytes behind the header */
+#define ngx_http_agentstream_packed_size(size)                                \
+    ngx_align(sizeof(ngx_http_agentstream_packed_t) + (size), 8)
+
+/* fills in the header, and writes what follows json and text to p */
+void ngx_http_agentstream_record_pack(ngx_http_agentstream_packed_t *packed,
+    ngx_http_agentstream_record_t *record, u_char *p);
+/* json and text begin at data, what follows them at p; seq is left alone */
+void ngx_http_agentstream_record_unpack(ngx_http_agentstream_record_t *record,
+    ngx_http_agentstream_packed_t *packed, u_char *data, u_char *p);
+
+
+/* records in memory, one behind the other, as journal_read_locked() copies
+   them */
+
+typedef struct {
+    u_char                              *pos;
+    u_char                              *last;
+    uint64_t                             seq;      /* of the first one */
+} ngx_http_agentstream_records_t;
+
+/* the next one, which points into that memory; NGX_DONE: there is none left */
+ngx_int_t ngx_http_agentstream_record_next(
+    ngx_http_agentstream_records_t *records,
+    ngx_http_agentstream_record_t *record);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_RECORD_H_INCLUDED_ */
