@@ -18,7 +18,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_line.h"
 #include "ngx_http_agentstream_notify.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 /* on the heap, as long as somebody stands in it or it is being called */
@@ -241,50 +241,39 @@ ngx_http_agentstream_line_handler(void *data)
 static ngx_http_agentstream_place_t *
 ngx_http_agentstream_line_named(ngx_http_agentstream_line_t *line)
 {
-    ngx_str_node_t                *sn;
-    ngx_http_agentstream_node_t   *node;
-    ngx_http_agentstream_zone_t   *zone;
-    ngx_http_agentstream_place_t  *place;
+    uint32_t                            hash;
+    ngx_str_node_t                     *sn;
+    ngx_http_agentstream_place_t       *place;
+    ngx_http_agentstream_store_turn_t   turn;
 
     if (line->named.root == &line->sentinel) {
         return NULL;
     }
 
-    place = NULL;
-    zone = ngx_http_agentstream_worker->zone;
+    while (ngx_http_agentstream_store_next(ngx_http_agentstream_worker->zone,
+                                           &line->sn.str, line->number, &turn)
+           == NGX_OK)
+    {
+        hash = ngx_murmur_hash2(turn.request_id.data, turn.request_id.len);
 
-    ngx_http_agentstream_zone_lock(zone);
-
-    for ( ;; ) {
-        node = ngx_http_agentstream_zone_turn_locked(zone, &line->sn.str,
-                                                     line->number);
-        if (node == NULL) {
-            break;
-        }
-
-        sn = node->request.str.len
-             ? ngx_str_rbtree_lookup(&line->named, &node->request.str,
-                                     node->request.node.key)
+        sn = turn.request_id.len
+             ? ngx_str_rbtree_lookup(&line->named, &turn.request_id, hash)
              : NULL;
 
         if (sn) {
             place = ngx_rbtree_data(&sn->node, ngx_http_agentstream_place_t,
                                     named.node);
 
-            if (place->called != node->number) {
-                place->called = node->number;
-                break;
+            if (place->called != turn.number) {
+                place->called = turn.number;
+                return place;
             }
-
-            place = NULL;
         }
 
-        line->number = node->number;
+        line->number = turn.number;
     }
 
-    ngx_http_agentstream_zone_unlock(zone);
-
-    return place;
+    return NULL;
 }
 
 
@@ -294,17 +283,12 @@ ngx_http_agentstream_line_named(ngx_http_agentstream_line_t *line)
 static void
 ngx_http_agentstream_line_skip(ngx_http_agentstream_line_t *line)
 {
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
+    ngx_int_t                          rc;
+    ngx_http_agentstream_store_turn_t  turn;
 
-    zone = ngx_http_agentstream_worker->zone;
+    rc = ngx_http_agentstream_store_next(ngx_http_agentstream_worker->zone,
+                                         &line->sn.str,
+                                         NGX_HTTP_AGENTSTREAM_NEWEST, &turn);
 
-    ngx_http_agentstream_zone_lock(zone);
-
-    node = ngx_http_agentstream_zone_turn_locked(zone, &line->sn.str,
-                                                 NGX_HTTP_AGENTSTREAM_NEWEST);
-
-    line->number = node ? node->number - 1 : zone->sh->number;
-
-    ngx_http_agentstream_zone_unlock(zone);
+    line->number = (rc == NGX_OK) ? turn.number - 1 : turn.number;
 }

@@ -107,7 +107,6 @@ static void
 ngx_http_agentstream_sender_enqueue(ngx_http_agentstream_sender_t *sender)
 {
     ngx_int_t                          rc;
-    ngx_http_agentstream_zone_t       *zone;
     ngx_http_agentstream_turn_args_t  *args;
 
     args = &sender->args;
@@ -116,12 +115,8 @@ ngx_http_agentstream_sender_enqueue(ngx_http_agentstream_sender_t *sender)
         return;
     }
 
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-    rc = ngx_http_agentstream_zone_queue_locked(zone, &args->target.key,
-                                                &args->ticket);
-    ngx_http_agentstream_zone_unlock(zone);
+    rc = ngx_http_agentstream_store_queue(ngx_http_agentstream_worker->zone,
+                                          &args->target.key, &args->ticket);
 
     if (rc == NGX_DECLINED) {
         /* free by now */
@@ -165,18 +160,11 @@ ngx_http_agentstream_sender_line_handler(void *data)
 static void
 ngx_http_agentstream_sender_dequeue(ngx_http_agentstream_sender_t *sender)
 {
-    ngx_http_agentstream_zone_t  *zone;
-
     ngx_http_agentstream_line_leave(&sender->place);
 
     if (sender->args.ticket) {
-        zone = ngx_http_agentstream_worker->zone;
-
-        ngx_http_agentstream_zone_lock(zone);
-        ngx_http_agentstream_zone_unqueue_locked(zone, sender->args.ticket);
-        ngx_http_agentstream_zone_unlock(zone);
-
-        sender->args.ticket = NULL;
+        ngx_http_agentstream_store_unqueue(ngx_http_agentstream_worker->zone,
+                                           &sender->args.ticket);
     }
 }
 
@@ -200,20 +188,8 @@ static void
 ngx_http_agentstream_sender_count(ngx_http_agentstream_sender_t *sender,
     ngx_int_t n)
 {
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    node = ngx_http_agentstream_zone_find_locked(zone, &sender->turn);
-
-    if (node) {
-        node->senders += n;
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
+    ngx_http_agentstream_store_sender(ngx_http_agentstream_worker->zone,
+                                      &sender->turn, n);
 }
 
 

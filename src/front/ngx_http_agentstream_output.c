@@ -200,9 +200,7 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
 
     r = out->request;
 
-    if (ngx_http_get_module_ctx(r, ngx_http_agentstream_module) != out
-        && ngx_http_agentstream_output_init(out) != NGX_OK)
-    {
+    if (ngx_http_agentstream_output_init(out) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -212,7 +210,6 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
     out->destroy = destroy;
     out->data = data;
 
-    out->open = 1;
     ngx_http_agentstream_count(STREAMS, 1);
 
     ngx_http_agentstream_output_wait(r);
@@ -227,8 +224,6 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
     return NGX_OK;
 }
 
-
-/* for the first user */
 
 static ngx_int_t
 ngx_http_agentstream_output_init(ngx_http_agentstream_output_t *out)
@@ -273,15 +268,6 @@ ngx_http_agentstream_output_init(ngx_http_agentstream_output_t *out)
 }
 
 
-void
-ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out)
-{
-    out->destroy = NULL;
-
-    ngx_http_agentstream_output_cleanup(out);
-}
-
-
 static void
 ngx_http_agentstream_output_cleanup(void *data)
 {
@@ -291,14 +277,9 @@ ngx_http_agentstream_output_cleanup(void *data)
         ngx_del_timer(&out->timer);
     }
 
-    if (out->open) {
-        out->open = 0;
-        ngx_http_agentstream_count(STREAMS, -1);
-    }
+    ngx_http_agentstream_count(STREAMS, -1);
 
-    if (out->destroy) {
-        out->destroy(out->data);
-    }
+    out->destroy(out->data);
 }
 
 
@@ -486,7 +467,8 @@ ngx_http_agentstream_output_write_handler(ngx_http_request_t *r)
 }
 
 
-/* contract 2: a comment after silence, so that nobody on the way gives up */
+/* a comment after silence, so that nobody on the way gives up
+   (docs/protocol.md, "Stream format") */
 
 static void
 ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
@@ -553,7 +535,7 @@ ngx_http_agentstream_output_headers(ngx_http_request_t *r,
     }
 
 #if (NGX_HTTP_GZIP)
-    /* contract 2: never compressed */
+    /* never compressed (docs/protocol.md, "Stream format") */
     r->gzip_tested = 1;
     r->gzip_ok = 0;
 #endif

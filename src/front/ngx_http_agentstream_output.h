@@ -26,16 +26,12 @@
 #define NGX_HTTP_AGENTSTREAM_OUTPUT_SIZE  16384
 
 
-/* the buffer is sent, there is room for the next one; or: the request ends,
-   the user frees itself */
+/* the buffer is sent, there is room for the next one; or: the request ends, the
+   user ends what it has begun */
 typedef void (*ngx_http_agentstream_output_pt)(void *data);
 
 
-/*
- * One per request, in its pool, and none of it outlives that.  A request that
- * is open for long has many users of it, one after the other: whatever is
- * needed once is done for the first of them.
- */
+/* one per request, in its pool, and none of it outlives that */
 
 typedef struct {
     ngx_http_request_t                  *request;  /* set by its owner */
@@ -43,7 +39,6 @@ typedef struct {
     /* private */
     unsigned                             busy:1;   /* buf is on its way */
     unsigned                             last:1;   /* ... and ends it all */
-    unsigned                             open:1;   /* and counted as such */
     ngx_msec_t                           sent_at;
     ngx_buf_t                            buf;      /* its memory lives until
                                                       it is sent */
@@ -54,7 +49,7 @@ typedef struct {
     ngx_http_agentstream_wire_t         *wire;
     ngx_msec_t                           keepalive;
     ngx_http_agentstream_output_pt       handler;
-    ngx_http_agentstream_output_pt       destroy;  /* NULL: there is no user */
+    ngx_http_agentstream_output_pt       destroy;
     void                                *data;
 } ngx_http_agentstream_output_t;
 
@@ -63,17 +58,12 @@ typedef struct {
    but sees it leave */
 void ngx_http_agentstream_output_wait(ngx_http_request_t *r);
 
-/* takes over the request, whose body was read; the output may be busy with
-   what the user before has sent.  keepalive 0: no comments; NGX_ERROR: nothing
-   will be called */
+/* takes over the request, whose body was read, for its only user.  keepalive 0:
+   no comments; NGX_ERROR: nothing will be called */
 ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
     ngx_http_agentstream_wire_t *wire, ngx_msec_t keepalive,
     ngx_http_agentstream_output_pt handler,
     ngx_http_agentstream_output_pt destroy, void *data);
-
-/* the user gives it up, for another one to open it: nothing is called any
-   more */
-void ngx_http_agentstream_output_close(ngx_http_agentstream_output_t *out);
 
 /* NGX_OK or NGX_ERROR */
 ngx_int_t ngx_http_agentstream_output_header(ngx_http_request_t *r,

@@ -22,10 +22,11 @@
 /*
  * Private to the request: routing, checks and errors (request), the
  * path (request_path), the page that has sent it (request_origin), bodies
- * (request_body), prompts (request_send_message), turns and their streams
- * (request_turn), sessions and their history (request_session), what
- * ends or unblocks a turn (request_answer), also one that is not kept
- * (request_unkept), and calls whose outcome is the response (request_relay).
+ * (request_body), prompts (request_send_message), their streams
+ * (request_events), the state of a turn (request_turn), sessions and their
+ * history (request_session), what ends or unblocks a turn (request_answer),
+ * also one that is not kept (request_unkept), and calls whose outcome is the
+ * response (request_relay).
  */
 
 
@@ -84,10 +85,6 @@ struct ngx_http_agentstream_request_s {
     ngx_uint_t                             sse;    /* errors are told so here,
                                                       whatever the route */
     ngx_http_agentstream_call_t           *call;   /* closed by cleanup */
-    uint64_t                               number;     /* of the turn behind
-                                                          which to follow */
-    unsigned                               retry:1;    /* see reader_args_t */
-    unsigned                               follow:1;
     ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */
     ngx_http_agentstream_output_t          output;
 };
@@ -179,12 +176,6 @@ ngx_str_t ngx_http_agentstream_request_body(
 ngx_int_t ngx_http_agentstream_request_prompt(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
     ngx_int_t *rc);
-
-/* the client becomes a reader of the turn, or, where that is empty, of the next
-   one behind number; from packet seq on */
-ngx_int_t ngx_http_agentstream_request_read(
-    ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t number,
-    uint64_t seq);
 
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(

@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_request_int.h"
 #include "ngx_http_agentstream_sender.h"
 
@@ -99,9 +100,10 @@ ngx_http_agentstream_request_sender_handler(void *data,
 {
     ngx_http_agentstream_request_sender_t *rs = data;
 
-    ngx_int_t            rc;
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
+    ngx_int_t                            rc;
+    ngx_connection_t                    *c;
+    ngx_http_request_t                  *r;
+    ngx_http_agentstream_reader_args_t   args;
 
     r = rs->req->request;
     c = r->connection;
@@ -113,8 +115,14 @@ ngx_http_agentstream_request_sender_handler(void *data,
     ngx_pfree(r->pool, rs->sender.args.prompt.data);
 
     if (outcome->code == NGX_HTTP_OK) {
-        rc = ngx_http_agentstream_request_read(rs->req, &rs->sender.turn, 0,
-                                               1);
+        ngx_memzero(&args, sizeof(ngx_http_agentstream_reader_args_t));
+
+        args.output = &rs->req->output;
+        args.target = &rs->req->target;
+        args.turn = rs->sender.turn;
+        args.sender = 1;
+
+        rc = ngx_http_agentstream_reader_attach(r, &args);
 
     } else if (outcome->reason) {
         rc = ngx_http_agentstream_request_error(rs->req, outcome->code,

@@ -5,8 +5,8 @@
 
 
 /*
- * Where the packets of a rebuilt turn go.  They are put together on
- * the heap, spelt, until they are sent.
+ * Where the records of a rebuilt turn go.  They are put together on the heap
+ * until the follower has taken them.
  */
 
 
@@ -14,7 +14,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_rebuild_int.h"
-#include "ngx_http_agentstream_zone.h"
 
 
 static u_char *ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size);
@@ -43,7 +42,15 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
 {
     ngx_http_agentstream_rebuild_t *rb = ctx;
 
-    return ngx_http_agentstream_acp_room(&rb->packet, size);
+    u_char  *p;
+
+    /* an earlier failure may have passed */
+    rb->buf.failed = 0;
+
+    p = ngx_http_agentstream_acp_room(&rb->buf,
+                                      ngx_http_agentstream_packed_size(size));
+
+    return p ? p + sizeof(ngx_http_agentstream_packed_t) : NULL;
 }
 
 
@@ -53,25 +60,20 @@ ngx_http_agentstream_rebuild_commit(void *ctx,
 {
     ngx_http_agentstream_rebuild_t *rb = ctx;
 
-    u_char                       *p;
-    ngx_http_agentstream_wire_t  *wire;
+    size_t                          len;
+    u_char                         *p;
+    ngx_http_agentstream_packed_t  *packed;
 
-    wire = rb->output->wire;
+    p = rb->buf.start + rb->buf.len;
+    packed = (ngx_http_agentstream_packed_t *) p;
 
-    rb->state.turn = rb->args.turn;
+    len = record->json.len + record->text.len;
 
-    /* having the last packet, a client has them all */
+    ngx_http_agentstream_record_pack(packed, record,
+                                     (u_char *) (packed + 1) + len);
 
-    record->seq = (rb->over && rb->args.turn.len)
-                  ? NGX_HTTP_AGENTSTREAM_REBUILD_LAST : 0;
-
-    p = ngx_http_agentstream_output_room(&rb->text,
-                                         wire->size(&rb->state, record));
-    if (p == NULL) {
-        return 0;
-    }
-
-    rb->text.last = wire->record(&rb->state, p, record);
+    rb->buf.len += ngx_http_agentstream_packed_size(
+                             len + ngx_http_agentstream_record_extra(record));
 
     if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET) {
         ngx_http_agentstream_count(RESETS, 1);

@@ -5,9 +5,9 @@
 
 
 /*
- * Rebuilding.  A translator of its own turns OpenCode's stored
- * messages into packets; read again, they give only what is new.  The packets
- * of one reading are sent before the next one starts.
+ * Rebuilding.  A translator of its own turns OpenCode's stored messages into
+ * records; read again, they give only what is new.  The records of one reading
+ * are taken by the follower before the next one starts.
  */
 
 
@@ -26,7 +26,6 @@ static ngx_int_t ngx_http_agentstream_rebuild_prepare(
     ngx_http_agentstream_rebuild_t *rb);
 static ngx_int_t ngx_http_agentstream_rebuild_translator(
     ngx_http_agentstream_rebuild_t *rb);
-static void ngx_http_agentstream_rebuild_destroy(void *data);
 static void ngx_http_agentstream_rebuild_session_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_rebuild_answered(
@@ -40,73 +39,63 @@ static ngx_int_t ngx_http_agentstream_rebuild_last_message(void *data,
     ngx_http_agentstream_json_t *json);
 static void ngx_http_agentstream_rebuild_last_done(void *data,
     ngx_http_agentstream_call_t *call);
+static ngx_uint_t ngx_http_agentstream_rebuild_kept(
+    ngx_http_agentstream_rebuild_t *rb);
 static void ngx_http_agentstream_rebuild_timer_handler(ngx_event_t *ev);
-static void ngx_http_agentstream_rebuild_read(
+static void ngx_http_agentstream_rebuild_reread(
     ngx_http_agentstream_rebuild_t *rb);
 static void ngx_http_agentstream_rebuild_reconciled(void *data,
     ngx_uint_t status, ngx_uint_t busy);
-static void ngx_http_agentstream_rebuild_fail(
-    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t code,
-    const char *message);
+static void ngx_http_agentstream_rebuild_tell(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status);
+static void ngx_http_agentstream_rebuild_error(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t code, const char *message);
 static void ngx_http_agentstream_rebuild_nothing(
     ngx_http_agentstream_rebuild_t *rb);
-static void ngx_http_agentstream_rebuild_send(
-    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status);
-static void ngx_http_agentstream_rebuild_sent_handler(void *data);
-static void ngx_http_agentstream_rebuild_pass(
+static void ngx_http_agentstream_rebuild_break(
     ngx_http_agentstream_rebuild_t *rb);
 
 
-ngx_int_t
-ngx_http_agentstream_rebuild_attach(ngx_http_request_t *r,
-    ngx_http_agentstream_rebuild_args_t *args)
+ngx_http_agentstream_rebuild_t *
+ngx_http_agentstream_rebuild_create(ngx_http_agentstream_rebuild_args_t *args)
 {
     ngx_pool_t                      *pool;
+    ngx_http_agentstream_target_t   *target;
     ngx_http_agentstream_rebuild_t  *rb;
 
     pool = ngx_create_pool(4096, ngx_cycle->log);
     if (pool == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NULL;
     }
 
     rb = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_rebuild_t));
     if (rb == NULL) {
         ngx_destroy_pool(pool);
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NULL;
     }
 
+    target = args->target;
+
     rb->pool = pool;
-    rb->request = r;
-    rb->output = args->output;
     rb->args = *args;
 
     rb->timer.handler = ngx_http_agentstream_rebuild_timer_handler;
     rb->timer.data = rb;
-    rb->timer.log = r->connection->log;
+    rb->timer.log = ngx_cycle->log;
 
-    if (ngx_http_agentstream_rebuild_prepare(rb) != NGX_OK
-        || ngx_http_agentstream_output_open(rb->output,
-                                     &ngx_http_agentstream_wire_events,
-                                     args->conf->keepalive,
-                                     ngx_http_agentstream_rebuild_sent_handler,
-                                     ngx_http_agentstream_rebuild_destroy, rb)
-           != NGX_OK)
-    {
-        ngx_http_agentstream_rebuild_destroy(rb);
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    rb->call = ngx_http_agentstream_call_session(args->conf, &rb->args.route,
-                                    &rb->args.session,
+    if (ngx_http_agentstream_rebuild_prepare(rb) == NGX_OK) {
+        rb->call = ngx_http_agentstream_call_session(target->conf,
+                                    &target->route, &target->session,
                                     ngx_http_agentstream_rebuild_session_done,
                                     rb);
-    if (rb->call == NULL) {
-        ngx_http_agentstream_output_close(rb->output);
-        ngx_http_agentstream_rebuild_destroy(rb);
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return NGX_DONE;
+    if (rb->call == NULL) {
+        ngx_http_agentstream_rebuild_destroy(rb);
+        return NULL;
+    }
+
+    return rb;
 }
 
 
@@ -134,10 +123,10 @@ ngx_http_agentstream_rebuild_prepare(ngx_http_agentstream_rebuild_t *rb)
         return NGX_ERROR;
     }
 
-    *root = &rb->args.session;
+    *root = &rb->args.target->session;
 
-    rb->reconcile.conf = rb->args.conf;
-    rb->reconcile.route = &rb->args.route;
+    rb->reconcile.conf = rb->args.target->conf;
+    rb->reconcile.route = &rb->args.target->route;
     rb->reconcile.directory = &rb->directory;
     rb->reconcile.sessions = &rb->sessions;
     rb->reconcile.handler = ngx_http_agentstream_rebuild_reconciled;
@@ -155,7 +144,7 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
 
     ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
 
-    conf = rb->args.conf;
+    conf = rb->args.target->conf;
 
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
@@ -166,7 +155,7 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
 
     rb->translate = ngx_http_agentstream_translate_create(rb->pool, &tcf,
                                           &ngx_http_agentstream_rebuild_sink,
-                                          rb, &rb->args.session,
+                                          rb, &rb->args.target->session,
                                           &rb->args.turn);
     if (rb->translate == NULL) {
         return NGX_ERROR;
@@ -181,11 +170,9 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
 }
 
 
-static void
-ngx_http_agentstream_rebuild_destroy(void *data)
+void
+ngx_http_agentstream_rebuild_destroy(ngx_http_agentstream_rebuild_t *rb)
 {
-    ngx_http_agentstream_rebuild_t *rb = data;
-
     if (rb->call) {
         ngx_http_agentstream_call_close(rb->call);
     }
@@ -200,11 +187,7 @@ ngx_http_agentstream_rebuild_destroy(void *data)
         ngx_http_agentstream_translate_destroy(rb->translate);
     }
 
-    if (rb->text.start) {
-        ngx_http_agentstream_output_free(rb->text.start);
-    }
-
-    ngx_http_agentstream_acp_destroy(&rb->packet);
+    ngx_http_agentstream_acp_destroy(&rb->buf);
 
     ngx_destroy_pool(rb->pool);
 }
@@ -223,10 +206,10 @@ ngx_http_agentstream_rebuild_session_done(void *data,
     }
 
     rc = ngx_http_agentstream_opencode_directory(rb->pool, &call->body,
-                                                 &rb->args.session,
+                                                 &rb->args.target->session,
                                                  &rb->directory);
     if (rc != NGX_OK) {
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+        ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_BAD_GATEWAY,
                                           "OpenCode's answer makes no sense");
         return;
     }
@@ -240,11 +223,11 @@ ngx_http_agentstream_rebuild_session_done(void *data,
     ngx_http_agentstream_translate_reset_first(rb->translate,
                                                rb->args.reason);
 
-    ngx_http_agentstream_rebuild_read(rb);
+    ngx_http_agentstream_rebuild_reread(rb);
 }
 
 
-/* NGX_OK, or the client was told that it was not */
+/* NGX_OK, or the follower was told that it was not */
 
 static ngx_int_t
 ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
@@ -254,8 +237,6 @@ ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
     const char  *reason;
 
     rb->call = NULL;
-
-    ngx_http_set_log_request(rb->request->connection->log, rb->request);
 
     if (call->status == NGX_HTTP_OK) {
         return NGX_OK;
@@ -270,31 +251,34 @@ ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
                                                        call->nonsense, &code);
     }
 
-    ngx_http_agentstream_rebuild_fail(rb, code, reason);
+    ngx_http_agentstream_rebuild_error(rb, code, reason);
 
     return NGX_ERROR;
 }
 
 
 /*
- * Contract 1: without a cursor, the running turn.  OpenCode works on one that
- * is not kept here after a restart of nginx, or when somebody else started it.
+ * A turn that was not named is the running one (docs/protocol.md, "Resuming").
+ * OpenCode works on one that is not kept here after a restart of nginx, or when
+ * somebody else started it.
  */
 
 static void
 ngx_http_agentstream_rebuild_ask(ngx_http_agentstream_rebuild_t *rb,
     ngx_uint_t request, ngx_http_agentstream_call_done_pt handler)
 {
-    ngx_uint_t  messages;
+    ngx_uint_t                      messages;
+    ngx_http_agentstream_target_t  *target;
 
+    target = rb->args.target;
     messages = (request == NGX_HTTP_AGENTSTREAM_GET_MESSAGES);
 
-    rb->call = ngx_http_agentstream_call_create(rb->args.conf, &rb->args.route,
-                                        request,
-                                        messages ? &rb->args.session : NULL,
-                                        NULL, &rb->directory);
+    rb->call = ngx_http_agentstream_call_create(target->conf, &target->route,
+                                           request,
+                                           messages ? &target->session : NULL,
+                                           NULL, &rb->directory);
     if (rb->call == NULL) {
-        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
+        ngx_http_agentstream_rebuild_break(rb);
         return;
     }
 
@@ -321,10 +305,11 @@ ngx_http_agentstream_rebuild_status_done(void *data,
         return;
     }
 
-    rc = ngx_http_agentstream_opencode_busy(&call->body, &rb->args.session);
+    rc = ngx_http_agentstream_opencode_busy(&call->body,
+                                            &rb->args.target->session);
 
     if (rc == NGX_ERROR) {
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+        ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_BAD_GATEWAY,
                                           "OpenCode's answer makes no sense");
         return;
     }
@@ -363,15 +348,13 @@ ngx_http_agentstream_rebuild_last_done(void *data,
         return;
     }
 
-    if (rb->found.nmessages == 0
-        || (rb->args.kept && rb->args.kept(rb->args.data)))
-    {
+    if (rb->found.nmessages == 0 || ngx_http_agentstream_rebuild_kept(rb)) {
         ngx_http_agentstream_rebuild_nothing(rb);
         return;
     }
 
     if (rb->found.len == 0) {
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+        ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_BAD_GATEWAY,
                                           "OpenCode's answer makes no sense");
         return;
     }
@@ -385,33 +368,49 @@ ngx_http_agentstream_rebuild_last_done(void *data,
     if (rb->args.turn.data == NULL
         || ngx_http_agentstream_rebuild_translator(rb) != NGX_OK)
     {
-        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
+        ngx_http_agentstream_rebuild_break(rb);
         return;
     }
 
     ngx_http_agentstream_translate_reset_first(rb->translate,
                                                rb->args.reason);
 
-    ngx_http_agentstream_rebuild_read(rb);
+    ngx_http_agentstream_rebuild_reread(rb);
+}
+
+
+/* a turn that is kept by now will be read from its journal, and would be told
+   twice */
+
+static ngx_uint_t
+ngx_http_agentstream_rebuild_kept(ngx_http_agentstream_rebuild_t *rb)
+{
+    ngx_http_agentstream_store_turn_t  turn;
+
+    return rb->args.follow
+           && ngx_http_agentstream_store_next(ngx_http_agentstream_worker->zone,
+                                              &rb->args.target->key,
+                                              rb->args.number, &turn)
+              == NGX_OK;
 }
 
 
 static void
 ngx_http_agentstream_rebuild_timer_handler(ngx_event_t *ev)
 {
-    ngx_http_agentstream_rebuild_read(ev->data);
+    ngx_http_agentstream_rebuild_reread(ev->data);
 }
 
 
 static void
-ngx_http_agentstream_rebuild_read(ngx_http_agentstream_rebuild_t *rb)
+ngx_http_agentstream_rebuild_reread(ngx_http_agentstream_rebuild_t *rb)
 {
     ngx_http_agentstream_translate_time(rb->translate,
                                         ngx_http_agentstream_clock_timestamp(),
                                         ngx_current_msec);
 
     if (ngx_http_agentstream_reconcile_start(&rb->reconcile, 1) != NGX_OK) {
-        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
+        ngx_http_agentstream_rebuild_break(rb);
     }
 }
 
@@ -424,11 +423,9 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
 
     ngx_http_agentstream_translate_state_t  *state;
 
-    ngx_http_set_log_request(rb->request->connection->log, rb->request);
-
     if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
         /* what comes next would not fit what was told */
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_SERVICE_UNAVAILABLE,
+        ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_SERVICE_UNAVAILABLE,
                                           "Out of memory");
         return;
     }
@@ -436,7 +433,7 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
     if (status != NGX_HTTP_OK) {
 
         if (++rb->tries > NGX_HTTP_AGENTSTREAM_REBUILD_TRIES) {
-            ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+            ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_BAD_GATEWAY,
                                               "OpenCode cannot be reached");
             return;
         }
@@ -456,13 +453,13 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
         && ngx_http_agentstream_translate_abandoned(rb->translate))
     {
         if (rb->tries >= NGX_HTTP_AGENTSTREAM_REBUILD_IDLE) {
-            ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_BAD_GATEWAY,
+            ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_BAD_GATEWAY,
                                               "OpenCode has lost the turn");
             return;
         }
 
         rb->tries++;
-        ngx_http_agentstream_rebuild_send(rb, NGX_HTTP_OK);
+        ngx_http_agentstream_rebuild_tell(rb, NGX_HTTP_OK);
         return;
     }
 
@@ -474,7 +471,7 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
     }
 
     if (state->passed && state->steps == 0) {
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_CONFLICT,
+        ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_CONFLICT,
                                           "Another prompt in this session was "
                                           "answered instead");
         return;
@@ -492,25 +489,62 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
             || ngx_http_agentstream_translate_finish(rb->translate, 0)
                != NGX_OK)
         {
-            ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
+            ngx_http_agentstream_rebuild_break(rb);
             return;
         }
     }
 
-    ngx_http_agentstream_rebuild_send(rb, NGX_HTTP_OK);
+    ngx_http_agentstream_rebuild_tell(rb, NGX_HTTP_OK);
+}
+
+
+/* what was read can be told now; the rebuild may be gone afterwards */
+
+static void
+ngx_http_agentstream_rebuild_tell(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t status)
+{
+    rb->status = status;
+
+    rb->args.handler(rb->args.data);
 }
 
 
 static void
+ngx_http_agentstream_rebuild_error(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t code, const char *message)
+{
+    ngx_http_agentstream_rebuild_fail(rb, code, message);
+
+    rb->args.handler(rb->args.data);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
+{
+    rb->nothing = 1;
+
+    rb->args.handler(rb->args.data);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_break(ngx_http_agentstream_rebuild_t *rb)
+{
+    rb->broken = 1;
+
+    rb->args.handler(rb->args.data);
+}
+
+
+void
 ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
     ngx_uint_t code, const char *message)
 {
+    rb->nothing = 0;
     rb->over = 1;
-
-    if (!rb->request->header_sent) {
-        /* contract 1: with this status there is nothing but the error */
-        rb->args.after = NULL;
-    }
+    rb->status = code;
 
     ngx_http_agentstream_translate_time(rb->translate,
                                         ngx_http_agentstream_clock_timestamp(),
@@ -519,144 +553,67 @@ ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
     if (ngx_http_agentstream_translate_fail(rb->translate, code, message, NULL)
         != NGX_OK)
     {
-        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
-        return;
-    }
-
-    ngx_http_agentstream_rebuild_send(rb, code);
-}
-
-
-static void
-ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
-{
-    ngx_int_t            rc;
-    ngx_http_request_t  *r;
-
-    r = rb->request;
-
-    if (rb->args.after) {
-        ngx_http_agentstream_rebuild_pass(rb);
-        return;
-    }
-
-    if (r->header_sent) {
-        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
-        return;
-    }
-
-    if (r->method == NGX_HTTP_POST && rb->args.turn.len == 0) {
-        /* its prompt was refused for another one, which is over by now */
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_CONFLICT,
-                                          "OpenCode works on another prompt "
-                                          "in this session");
-        return;
-    }
-
-    if (r->method == NGX_HTTP_POST) {
-        /* its turn is gone before it could say a word */
-        ngx_http_agentstream_rebuild_fail(rb, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                          "Out of zone memory");
-        return;
-    }
-
-    r->headers_out.status = NGX_HTTP_NO_CONTENT;
-    r->header_only = 1;
-
-    rc = ngx_http_send_header(r);
-
-    ngx_http_agentstream_output_finalize(rb->output, rc);
-}
-
-
-static void
-ngx_http_agentstream_rebuild_send(ngx_http_agentstream_rebuild_t *rb,
-    ngx_uint_t status)
-{
-    ngx_int_t                           rc;
-    ngx_uint_t                          end;
-    ngx_http_agentstream_output_text_t  text;
-
-    if (rb->output->busy) {
-        /* with a keepalive comment */
-        rb->status = status;
-        rb->waiting = 1;
-        return;
-    }
-
-    end = (rb->over && rb->args.after == NULL);
-
-    if (!rb->request->header_sent
-        && ngx_http_agentstream_output_header(rb->request, rb->output->wire,
-                                              status)
-           != NGX_OK)
-    {
-        ngx_http_agentstream_output_finalize(rb->output, NGX_ERROR);
-        return;
-    }
-
-    text = rb->text;
-    ngx_memzero(&rb->text, sizeof(ngx_http_agentstream_output_text_t));
-
-    rc = NGX_OK;
-
-    if (text.start || end) {
-        rc = ngx_http_agentstream_output_send(rb->output, text.start,
-                                              text.last, end);
-    }
-
-    if (rc == NGX_ERROR || end) {
-        ngx_http_agentstream_output_finalize(rb->output, rc);
-        return;
-    }
-
-    if (!rb->output->busy) {
-        ngx_http_agentstream_rebuild_sent_handler(rb);
+        rb->broken = 1;
     }
 }
 
 
-static void
-ngx_http_agentstream_rebuild_sent_handler(void *data)
+ngx_str_t
+ngx_http_agentstream_rebuild_turn(ngx_http_agentstream_rebuild_t *rb)
 {
-    ngx_http_agentstream_rebuild_t *rb = data;
+    return rb->args.turn;
+}
 
-    if (rb->waiting) {
-        rb->waiting = 0;
-        ngx_http_agentstream_rebuild_send(rb, rb->status);
-        return;
+
+ngx_int_t
+ngx_http_agentstream_rebuild_read(ngx_http_agentstream_rebuild_t *rb,
+    size_t size, ngx_http_agentstream_records_t *records, ngx_uint_t *status)
+{
+    ngx_http_agentstream_record_t   record;
+    ngx_http_agentstream_records_t  rest;
+
+    ngx_memzero(records, sizeof(ngx_http_agentstream_records_t));
+
+    *status = rb->status;
+
+    if (rb->broken) {
+        return NGX_ERROR;
+    }
+
+    if (rb->nothing) {
+        return NGX_DECLINED;
     }
 
     if (rb->call || rb->reconcile.call || rb->timer.timer_set) {
-        /* it was a keepalive comment */
-        return;
+        /* what is being read is told when it is whole */
+        return NGX_AGAIN;
     }
 
-    if (rb->over) {
-        ngx_http_agentstream_rebuild_pass(rb);
-        return;
+    if (rb->taken == rb->buf.len && !rb->over) {
+        /* everything was told: there may be more in a while */
+
+        ngx_http_agentstream_acp_destroy(&rb->buf);
+        rb->taken = 0;
+
+        ngx_add_timer(&rb->timer, NGX_HTTP_AGENTSTREAM_REBUILD_POLL);
+
+        return NGX_AGAIN;
     }
 
-    ngx_add_timer(&rb->timer, NGX_HTTP_AGENTSTREAM_REBUILD_POLL);
-}
+    rest.pos = rb->buf.start + rb->taken;
+    rest.last = rb->buf.start + rb->buf.len;
+    rest.seq = 0;
 
+    *records = rest;
 
-static void
-ngx_http_agentstream_rebuild_pass(ngx_http_agentstream_rebuild_t *rb)
-{
-    ngx_int_t                             rc;
-    ngx_http_request_t                   *r;
-    ngx_http_agentstream_rebuild_args_t   args;
-
-    r = rb->request;
-    args = rb->args;
-
-    ngx_http_agentstream_output_close(args.output);
-    ngx_http_agentstream_rebuild_destroy(rb);
-
-    rc = args.after(r, args.data);
-
-    if (rc != NGX_DONE) {
-        ngx_http_agentstream_output_finalize(args.output, rc);
+    while (ngx_http_agentstream_record_next(&rest, &record) == NGX_OK
+           && (size_t) (rest.pos - records->pos) < size)
+    {
+        /* void */
     }
+
+    records->last = rest.pos;
+    rb->taken = rest.pos - rb->buf.start;
+
+    return (rb->over && rb->taken == rb->buf.len) ? NGX_DONE : NGX_OK;
 }

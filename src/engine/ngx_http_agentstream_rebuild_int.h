@@ -14,23 +14,22 @@
 #include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_clock.h"
-#include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_rebuild.h"
 #include "ngx_http_agentstream_reconcile.h"
+#include "ngx_http_agentstream_store.h"
 #include "ngx_http_agentstream_translate.h"
 
 
 /*
- * Private to the rebuild: asking, reading and sending (rebuild), and
- * where the translator's packets go meanwhile (rebuild_sink).
+ * Private to the rebuild: asking, reading and telling (rebuild), and where the
+ * translator's records go meanwhile (rebuild_sink).
  */
 
 
-typedef struct {
-    ngx_pool_t                          *pool;     /* its own: a request that
-                                                      follows a session may
-                                                      have many of these */
-    ngx_http_request_t                  *request;
+struct ngx_http_agentstream_rebuild_s {
+    ngx_pool_t                          *pool;     /* its own: who follows a
+                                                      session may have many of
+                                                      these */
     ngx_http_agentstream_rebuild_args_t  args;
     ngx_str_t                            directory;
     ngx_http_agentstream_opencode_last_t  found;   /* the turn, while it is
@@ -39,20 +38,20 @@ typedef struct {
     ngx_http_agentstream_call_t         *call;
     ngx_http_agentstream_reconcile_t     reconcile;
     ngx_http_agentstream_translate_t    *translate;
-    ngx_http_agentstream_output_t       *output;
     ngx_array_t                          sessions;
     ngx_event_t                          timer;
     ngx_uint_t                           tries;
 
-    ngx_http_agentstream_acp_buf_t       packet;   /* that is being made */
-    ngx_http_agentstream_output_text_t   text;     /* packets of this reading,
-                                                      not sent yet */
-    ngx_http_agentstream_wire_state_t    state;
-    uint64_t                             seq;
-    ngx_uint_t                           status;
-    unsigned                             over:1;
-    unsigned                             waiting:1;    /* to send */
-} ngx_http_agentstream_rebuild_t;
+    ngx_http_agentstream_acp_buf_t       buf;      /* packed records of this
+                                                      reading */
+    size_t                               taken;    /* of them */
+    uint64_t                             seq;      /* of the last one made */
+    ngx_uint_t                           status;   /* 0: not known yet */
+    unsigned                             over:1;   /* no record follows */
+    unsigned                             nothing:1;    /* there is no such
+                                                          turn */
+    unsigned                             broken:1; /* no memory */
+};
 
 
 extern ngx_http_agentstream_translate_sink_t
