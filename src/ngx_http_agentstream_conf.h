@@ -14,7 +14,7 @@
 
 
 /*
- * What the configuration says.  It is never written after it was merged.
+ * The module's configuration.  It is never written after it was merged.
  */
 
 
@@ -40,7 +40,9 @@ typedef struct {
     ngx_shm_zone_t                      *zone;
     size_t                               zone_size;
     ngx_msec_t                           retain;
-    ngx_uint_t                           used;       /* in some location */
+    ngx_uint_t                           used;       /* a location has
+                                                        "agentstream" or
+                                                        "agentstream_status" */
 } ngx_http_agentstream_main_conf_t;
 
 

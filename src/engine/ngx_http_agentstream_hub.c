@@ -5,10 +5,11 @@
 
 
 /*
- * The hub.  One long call to OpenCode's event stream; its bytes are
- * cut into events, an event is routed by the session named in its raw bytes,
- * and parsed only when that session has a subscriber.  A hub without
- * subscribers stays open for a while, for the next turn is often near.
+ * The hub: one long call to OpenCode's event stream.  The stream is cut into
+ * events, and an event is routed by the session id that is found in its raw
+ * bytes; it is parsed only if a subscriber wants the events of that session.
+ * A hub without subscribers stays open for a while, because the next turn
+ * often follows soon.
  */
 
 
@@ -36,10 +37,12 @@ typedef struct ngx_http_agentstream_hubs_s {
 
 
 struct ngx_http_agentstream_hub_s {
-    ngx_queue_t                          queue;    /* in hubs */
+    ngx_queue_t                          queue;    /* in the worker's list of
+                                                      hubs */
     ngx_pool_t                          *pool;
 
-    /* of the location that came first; others have the same prefix */
+    /* of the location that opened it; other locations that share the hub have
+       the same prefix */
     ngx_http_agentstream_loc_conf_t     *conf;
     ngx_str_t                            route;
     ngx_str_t                            directory;
@@ -50,7 +53,8 @@ struct ngx_http_agentstream_hub_s {
 
     ngx_queue_t                          subs;
 
-    /* by session id; as many buckets as routes, or more, on the heap */
+    /* hash table by session id, on the heap, with at least as many buckets as
+       routes */
     ngx_http_agentstream_route_t       **routes;
     ngx_uint_t                           nbuckets;
     ngx_uint_t                           nroutes;
@@ -60,7 +64,8 @@ struct ngx_http_agentstream_hub_s {
     ngx_event_t                          linger;
     ngx_event_t                          announce;
     ngx_msec_t                           heard;    /* time of the last byte */
-    ngx_uint_t                           failures; /* in a row */
+    ngx_uint_t                           failures; /* failed attempts in a
+                                                      row */
     unsigned                             open:1;
 };
 
@@ -194,7 +199,8 @@ ngx_http_agentstream_hub_close(ngx_http_agentstream_sub_t *sub)
         return;
     }
 
-    /* not from within its own filter: the timer fires in the next cycle */
+    /* the hub must not be freed inside its own filter, so let a timer do it in
+       the next cycle of the event loop */
 
     ngx_add_timer(&hub->linger,
                   ngx_exiting ? 0 : NGX_HTTP_AGENTSTREAM_HUB_LINGER);
@@ -225,7 +231,7 @@ ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
 }
 
 
-/* one turn alone may have thousands of subagents */
+/* doubles the hash table: a single turn may have thousands of subagents */
 
 static void
 ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub)
@@ -239,7 +245,7 @@ ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub)
     routes = ngx_calloc(2 * n * sizeof(ngx_http_agentstream_route_t *),
                         ngx_cycle->log);
     if (routes == NULL) {
-        /* it works without, only slower */
+        /* without memory the old table remains, which is only slower */
         return;
     }
 
@@ -561,7 +567,8 @@ ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
                   "agentstream hub: %s event skipped, directory \"%V\"",
                   why, &text);
 
-    /* whose it was is not known: all of them ask OpenCode */
+    /* it is not known which session the event was for, so all subscribers have
+       to ask OpenCode */
 
     for (q = ngx_queue_head(&hub->subs);
          q != ngx_queue_sentinel(&hub->subs);
@@ -610,7 +617,8 @@ ngx_http_agentstream_hub_done(void *data, ngx_http_agentstream_call_t *call)
     status = call->status;
 
     if (status == NGX_HTTP_OK) {
-        /* it was open, or said something else than an event stream */
+        /* the stream was open and broke, or the answer was not an event
+           stream */
         status = NGX_HTTP_BAD_GATEWAY;
     }
 
@@ -682,7 +690,7 @@ ngx_http_agentstream_hub_announce_handler(ngx_event_t *ev)
 
     hub = ev->data;
 
-    /* those who do not know yet are the last ones */
+    /* subscribers that were not told yet are at the end of the list */
 
     for (q = ngx_queue_last(&hub->subs);
          q != ngx_queue_sentinel(&hub->subs);
@@ -739,7 +747,7 @@ ngx_http_agentstream_hub_silence_handler(ngx_event_t *ev)
         return;
     }
 
-    /* OpenCode says something every 10 seconds: this connection is dead */
+    /* OpenCode sends something every 10 seconds, so this connection is dead */
 
     ngx_http_agentstream_call_close(hub->call);
     hub->call = NULL;

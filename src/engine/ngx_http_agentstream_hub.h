@@ -16,16 +16,18 @@
 
 
 /*
- * One event stream of OpenCode per server, prefix, route and
- * directory, shared by all turns there.  It drains whatever its subscribers
- * do, and hands each event only to the one whose session it is of.
+ * A hub: one event stream of OpenCode for each server, prefix, route and
+ * directory, shared by all turns there.  It always reads, no matter how fast
+ * its subscribers are, and hands each event only to the subscriber that wants
+ * the events of its session.
  */
 
 
 typedef struct ngx_http_agentstream_hub_s  ngx_http_agentstream_hub_t;
 
 
-/* one session whose events a subscriber wants; memory is the subscriber's */
+/* one session whose events a subscriber wants; the memory belongs to the
+   subscriber */
 
 typedef struct ngx_http_agentstream_route_s  ngx_http_agentstream_route_t;
 
@@ -37,22 +39,22 @@ struct ngx_http_agentstream_route_s {
 };
 
 
-/* part of the subscriber, who closes it before it goes.  No handler may close
-   another subscription than its own. */
+/* a subscription; it is part of the subscriber, who closes it before it is
+   freed.  A handler must not close another subscription than its own. */
 
 typedef struct ngx_http_agentstream_sub_s {
     ngx_queue_t                          queue;
     ngx_http_agentstream_hub_t          *hub;      /* NULL: closed */
 
-    /* the stream is open: no event is missed from now on; called again after
-       each break, with what happened meanwhile lost */
+    /* the stream is open, and from now on no event is missed; called again
+       after each break, when the events of the meantime are lost */
     void                               (*ready)(void *data);
     void                               (*event)(void *data,
                                            ngx_http_agentstream_event_t *ev);
-    /* an event was skipped: something of somebody was lost, the stream goes
-       on */
+    /* an event was skipped, which may have been one for this subscriber; the
+       stream continues */
     void                               (*skipped)(void *data);
-    /* the stream broke or could not be opened; it is tried again */
+    /* the stream broke or could not be opened; the hub tries again */
     void                               (*broken)(void *data,
                                            ngx_uint_t status);
     void                                *data;
@@ -62,18 +64,19 @@ typedef struct ngx_http_agentstream_sub_s {
 
 ngx_int_t ngx_http_agentstream_hub_init_worker(ngx_cycle_t *cycle);
 
-/* the worker is to leave: streams without subscribers close now, others after
-   their last one */
+/* called when the worker is to exit: streams without subscribers are closed
+   now, the others after their last subscriber has left */
 void ngx_http_agentstream_hub_exit(void);
 
-/* subscribe to the stream of (conf's server and prefix, route, directory);
-   ready is called later, from an event, also when the stream is open */
+/* subscribes to the stream of (conf's server and prefix, route, directory);
+   ready is called later, from an event, even if the stream is already open */
 ngx_int_t ngx_http_agentstream_hub_open(ngx_http_agentstream_sub_t *sub,
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_str_t *directory);
 void ngx_http_agentstream_hub_close(ngx_http_agentstream_sub_t *sub);
 
-/* the events of one more session; name stays where it is while routed */
+/* asks for the events of one more session; the name must stay in place as long
+   as it is routed */
 void ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
     ngx_http_agentstream_route_t *route, ngx_str_t *session);
 void ngx_http_agentstream_hub_unroute(ngx_http_agentstream_route_t *route);

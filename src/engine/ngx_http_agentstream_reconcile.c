@@ -5,10 +5,11 @@
 
 
 /*
- * Reconciling.  GET session/status, then GET session/{id}/message for
- * the root and each subagent, one after the other.  The status is asked first:
- * an answer that ends in between is then found complete, not missed.  While
- * the session is busy, GET question and GET permission tell what waits.
+ * Reads GET session/status, then GET session/{id}/message for the root session
+ * and each subagent, one after the other.  The status is asked for first: an
+ * answer that is completed in between is then found complete, and not missed.
+ * While the session is busy, GET question and GET permission show what waits
+ * for an answer.
  */
 
 
@@ -61,7 +62,7 @@ ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec,
 }
 
 
-/* timeout 0: as of any call */
+/* timeout 0: the usual timeout of a call */
 
 static ngx_int_t
 ngx_http_agentstream_reconcile_call(ngx_http_agentstream_reconcile_t *rec,
@@ -207,7 +208,7 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
         status = NGX_HTTP_INSUFFICIENT_STORAGE;
 
     } else if (rec->next && !call->nonsense) {
-        /* a subagent's session may be gone by now */
+        /* a subagent's session may have been deleted by now */
         status = NGX_HTTP_OK;
     }
 
@@ -236,8 +237,8 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
 
 
 /*
- * What nobody is told of nobody answers, so a list that could not be read is
- * asked for again; but the turn goes on without it.
+ * Nobody can answer a question that was not reported.  So if a list could not
+ * be read, it is asked for again later, but the turn continues without it.
  */
 
 static void
@@ -282,7 +283,7 @@ ngx_http_agentstream_reconcile_asks_done(void *data,
         status = ngx_http_agentstream_reconcile_ask(rec, &call->body);
 
     } else if (status == NGX_HTTP_NOT_FOUND) {
-        /* an OpenCode that has no such list asks nothing */
+        /* an OpenCode without this list asks no such questions */
         status = NGX_HTTP_OK;
     }
 

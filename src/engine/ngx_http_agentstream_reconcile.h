@@ -17,18 +17,19 @@
 
 
 /*
- * Contract 4: the stream is a hint, OpenCode's REST state is the
- * truth.  Asks whether the session is busy and has the translator read what is
- * stored, of the session and of its subagents.
+ * docs/protocol.md, "How a turn ends": OpenCode's stored state decides, and
+ * its events are only hints. reconcile asks OpenCode whether the session is
+ * busy, and gives the stored messages of the session and of its subagents to
+ * the translator.
  */
 
 
-/* status: 200, or what OpenCode or the call to it failed with */
+/* status: 200, or the status with which OpenCode or the call to it failed */
 typedef void (*ngx_http_agentstream_reconcile_pt)(void *data,
     ngx_uint_t status, ngx_uint_t busy);
 
 
-/* part of the turn, who stops it before it goes */
+/* part of its owner, a turn, who stops it before it is freed */
 
 typedef struct {
     ngx_http_agentstream_loc_conf_t     *conf;
@@ -47,19 +48,19 @@ typedef struct {
                                                           asks for it again */
 
     /* private */
-    ngx_http_agentstream_call_t         *call;         /* NULL: not at work */
+    ngx_http_agentstream_call_t         *call;         /* NULL: not running */
     ngx_uint_t                           next;         /* session to fetch */
     ngx_http_agentstream_translate_list_t  list;       /* its messages */
     ngx_uint_t                           failed;       /* the translator has no
                                                           room */
     ngx_uint_t                           busy;
     ngx_uint_t                           full;
-    ngx_uint_t                           permission;   /* list at hand */
+    ngx_uint_t                           permission;   /* which list is read */
 } ngx_http_agentstream_reconcile_t;
 
 
-/* NGX_OK: handler will be called; full: messages are read also when the
-   session is busy, for events were lost */
+/* NGX_OK: handler will be called; full: messages are read even when the
+   session is busy, because events were lost */
 ngx_int_t ngx_http_agentstream_reconcile_start(
     ngx_http_agentstream_reconcile_t *rec, ngx_uint_t full);
 void ngx_http_agentstream_reconcile_stop(

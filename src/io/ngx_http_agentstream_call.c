@@ -5,9 +5,10 @@
 
 
 /*
- * A call's life.  Invariant: a call is in the queue, running, or its
- * done_handler is posted; each of them ends it exactly once.  What it is made
- * of is in call_request, what comes back goes through call_filter.
+ * The life of a call.  Invariant: a call either waits in a queue, runs, or has
+ * its done_handler posted; in each of these states it is ended exactly once.
+ * call_request makes the requests that a call consists of, and call_filter
+ * takes the answer.
  */
 
 
@@ -98,7 +99,8 @@ failed:
 }
 
 
-/* server, prefix and route, as one key */
+/* the destination is the server, the prefix and the route, joined to one
+   key */
 
 static ngx_int_t
 ngx_http_agentstream_call_destination(ngx_http_agentstream_call_t *call,
@@ -200,7 +202,8 @@ ngx_http_agentstream_call_close(ngx_http_agentstream_call_t *call)
         return;
     }
 
-    /* the filter sees "closed" and unwinds by itself */
+    /* inside the filter nothing may be freed: the filter sees "closed" and
+       returns */
 
     if (!call->filtering) {
         ngx_http_agentstream_call_terminate(call);

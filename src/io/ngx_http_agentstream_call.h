@@ -16,9 +16,9 @@
 
 
 /*
- * One HTTP exchange with OpenCode through an internal location of
- * the configuration, bound to no client: nothing else knows of the connection
- * and the requests it is made of.
+ * A call: one HTTP exchange with OpenCode through an internal location of the
+ * configuration.  It belongs to no client, and no other part knows of the
+ * connection and the requests that it consists of.
  */
 
 
@@ -27,44 +27,47 @@ typedef struct ngx_http_agentstream_call_lane_s
     ngx_http_agentstream_call_lane_t;
 
 
-/* what a call is made for; each kind has places of its own at a destination,
-   so that none of them can fill those of another */
+/* the purpose of a call; each kind has places of its own at a destination, so
+   that one kind cannot occupy those of another */
 
 typedef enum {
     NGX_HTTP_AGENTSTREAM_CALL_CLIENT = 0,    /* a client waits for it */
     NGX_HTTP_AGENTSTREAM_CALL_LOOKUP,        /* reads what is stored */
     NGX_HTTP_AGENTSTREAM_CALL_BACKGROUND,    /* nobody waits for it */
-    NGX_HTTP_AGENTSTREAM_CALL_STREAM         /* lasts, and takes no place */
+    NGX_HTTP_AGENTSTREAM_CALL_STREAM         /* lasts long, takes no place */
 } ngx_http_agentstream_call_kind_e;
 
 
-/* a piece of a streamed response; NGX_AGAIN: it was taken, but no more until
-   call_resume(); anything else but NGX_OK ends the call */
+/* called for a piece of a streamed response; NGX_AGAIN: the piece was
+   consumed, but send no more until call_resume(); any other value but NGX_OK
+   ends the call */
 typedef ngx_int_t (*ngx_http_agentstream_call_body_pt)(void *data,
     u_char *pos, size_t len);
 
-/* an element of an answer that is a list, as it arrives; anything but NGX_OK
-   ends the call */
+/* called for each element of an answer that is a list, as it arrives; any
+   value but NGX_OK ends the call */
 typedef ngx_int_t (*ngx_http_agentstream_call_element_pt)(void *data,
     ngx_http_agentstream_json_t *json);
 
-/* the exchange is over, however it ended; called once, from a posted event,
-   and never for a call that was closed; the call is freed afterwards */
+/* called when the exchange is over, however it ended; it is called once, from
+   a posted event, and never for a call that was closed; the call is freed
+   afterwards */
 typedef void (*ngx_http_agentstream_call_done_pt)(void *data,
     ngx_http_agentstream_call_t *call);
 
 
-/* owner: the part that opened it, until done or closed */
+/* owned by the part that opened it, until it is done or closed */
 
 struct ngx_http_agentstream_call_s {
-    /* given when it is created */
+    /* set by call_create() */
     ngx_http_conf_ctx_t                *server;
     ngx_str_t                           prefix;
     ngx_str_t                           route;
     ngx_http_agentstream_address_t      address;
-    ngx_pool_t                         *pool;      /* lives as long */
+    ngx_pool_t                         *pool;      /* lives as long as the
+                                                      call */
 
-    /* given by the opener, who may change the defaults */
+    /* set before call_open(), where the defaults do not fit */
     ngx_uint_t                          kind;
     ngx_msec_t                          timeout;   /* 0: none; of a stream:
                                                       until it begins */
@@ -73,36 +76,42 @@ struct ngx_http_agentstream_call_s {
     ngx_str_t                           content;   /* JSON, sent as the body */
     ngx_http_agentstream_call_body_pt   body_handler;
     ngx_http_agentstream_call_element_pt  element_handler;
-                                                   /* neither: collect */
-    ngx_uint_t                          subscription;  /* not counted among
-                                                          the requests */
+                                                   /* if neither is set, the
+                                                      body is collected */
+    ngx_uint_t                          subscription;  /* not counted as a
+                                                          request */
     ngx_http_agentstream_call_done_pt   done_handler;
     void                               *data;
 
-    /* the outcome */
+    /* the result */
     ngx_uint_t                          status;    /* of the response, or 502,
-                                                      504, 500 made here */
+                                                      504, 500 set by call
+                                                      itself */
     ngx_str_t                           body;      /* collected */
-    unsigned                            answered:1;    /* a status line came */
-    unsigned                            complete:1;    /* to the last byte */
-    unsigned                            nonsense:1;    /* it is no list */
-    unsigned                            unsent:1;      /* not a byte of it has
-                                                          left; before it is
-                                                          over: call_unsent() */
+    unsigned                            answered:1;    /* a status line was
+                                                          received */
+    unsigned                            complete:1;    /* it was received to
+                                                          the last byte */
+    unsigned                            nonsense:1;    /* a list was expected,
+                                                          and it is none */
+    unsigned                            unsent:1;      /* not a byte of it
+                                                          was sent; before
+                                                          it is over:
+                                                          call_unsent() */
 
-    /* private to the part */
+    /* private to call */
     unsigned                            running:1;
     unsigned                            filtering:1;
     unsigned                            closed:1;
     unsigned                            timedout:1;
     unsigned                            paused:1;
-    unsigned                            waiting:1;     /* for a place */
+    unsigned                            waiting:1;     /* waits for a place */
     unsigned                            abandoned:1;
     ngx_str_t                           key;       /* of its destination */
     ngx_http_agentstream_call_lane_t   *lane;      /* NULL: takes no place */
     size_t                              size;
     ngx_http_agentstream_json_split_t   split;     /* of a list */
-    ngx_http_agentstream_json_t         json;      /* its element */
+    ngx_http_agentstream_json_t         json;      /* the element at hand */
     ngx_chain_t                        *held;      /* while paused */
     ngx_http_request_t                 *source;    /* of the body */
     ngx_queue_t                         queue;     /* in its lane, while it
@@ -112,52 +121,57 @@ struct ngx_http_agentstream_call_s {
     ngx_event_t                         posted;
     ngx_http_request_t                 *request;   /* the parked main request,
                                                       NULL when it is gone */
-    ngx_http_request_t                 *subrequest;    /* the one that works */
+    ngx_http_request_t                 *subrequest;    /* it does the
+                                                          proxying */
 };
 
 
 ngx_int_t ngx_http_agentstream_call_init_worker(ngx_cycle_t *cycle);
 
-/* one of OpenCode's requests, to be given handlers and content and opened;
-   route, session, id and directory are copied; NULL: no memory */
+/* creates a call for one of OpenCode's requests; set handlers and content,
+   then open it; route, session, id and directory are copied; NULL: no
+   memory */
 ngx_http_agentstream_call_t *ngx_http_agentstream_call_create(
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_uint_t request, ngx_str_t *session, ngx_str_t *id,
     ngx_str_t *directory);
 
-/* GET session/{id}, which tells where a session is; opened, NULL: no memory */
+/* GET session/{id}, whose answer contains the session's directory; the call is
+   already open; NULL: no memory */
 ngx_http_agentstream_call_t *ngx_http_agentstream_call_session(
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_str_t *session, ngx_http_agentstream_call_done_pt handler, void *data);
 
-/* a call that was never opened */
+/* frees a call that was never opened */
 void ngx_http_agentstream_call_destroy(ngx_http_agentstream_call_t *call);
 
-/* start it, or queue it if its destination has no place; a failure to start is
-   reported by done_handler like any other */
+/* starts the call, or queues it if its destination has no free place; if it
+   cannot be started, done_handler reports that like any other failure */
 void ngx_http_agentstream_call_open(ngx_http_agentstream_call_t *call);
 
-/* end it now, without done_handler; may be used inside its own handlers */
+/* ends the call now, without done_handler; may be used inside its own
+   handlers */
 void ngx_http_agentstream_call_close(ngx_http_agentstream_call_t *call);
 
-/* nobody waits for it any more.  NGX_OK: it had not left, and is closed;
-   NGX_DECLINED: it goes on until its place is wanted, and done_handler is
-   called as ever */
+/* tells that nobody waits for the call any more.  NGX_OK: nothing was sent
+   yet, and the call is closed; NGX_DECLINED: it continues until another call
+   needs its place, and done_handler is called at its end */
 ngx_int_t ngx_http_agentstream_call_abandon(ngx_http_agentstream_call_t *call);
 
-/* whether not a byte of it has left, at any time after it was opened */
+/* whether not a byte of the call was sent; may be asked at any time after it
+   was opened */
 ngx_uint_t ngx_http_agentstream_call_unsent(ngx_http_agentstream_call_t *call);
 
-/* go on with a streamed response; not to be used inside body_handler */
+/* continues a paused response; must not be used inside body_handler */
 void ngx_http_agentstream_call_resume(ngx_http_agentstream_call_t *call);
 
-/* the call a request belongs to, or NULL for a client's own request */
+/* the call that a request belongs to, or NULL for a client's own request */
 ngx_http_agentstream_call_t *ngx_http_agentstream_call_of(
     ngx_http_request_t *r);
 
-/* capture filters, installed at configuration */
+/* installs the capture filters, when the configuration is read */
 void ngx_http_agentstream_call_init_filters(void);
-/* headers of answers do not steer nginx, from then on */
+/* makes nginx ignore the X-Accel- headers of answers to calls */
 ngx_int_t ngx_http_agentstream_call_init_headers(ngx_conf_t *cf);
 
 

@@ -5,9 +5,10 @@
 
 
 /*
- * The capture.  Between the copy filter and all that shapes responses
- * for clients, what OpenCode answers is taken out of the chain: it is streamed
- * to the call's opener or collected, and nothing is passed on.
+ * Filters that capture OpenCode's answers.  They stand between nginx's copy
+ * filter and the filters that format responses for clients.  They take the
+ * answer to a call out of the chain, either stream it to the part that opened
+ * the call or collect it, and pass nothing on.
  */
 
 
@@ -73,7 +74,7 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
         r->upstream->buffering = 0;
     }
 
-    /* a stream may last, once it has begun */
+    /* once a stream has begun, it may last as long as it likes */
 
     if (call->kind == NGX_HTTP_AGENTSTREAM_CALL_STREAM
         && call->timer.timer_set)
@@ -86,7 +87,7 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
     }
 
     if (call->status != NGX_HTTP_OK) {
-        /* the opener takes pieces of a good answer, and nothing else */
+        /* body_handler expects pieces of a successful answer only */
         return NGX_ERROR;
     }
 
@@ -94,7 +95,8 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
 }
 
 
-/* proxy_buffer_size is meant for headers: a stream wants fewer, larger reads */
+/* proxy_buffer_size is meant for headers; a stream needs fewer and larger
+   reads */
 
 static ngx_int_t
 ngx_http_agentstream_call_enlarge(ngx_http_request_t *r)
@@ -152,8 +154,8 @@ ngx_http_agentstream_call_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 
     for ( /* void */ ; in; in = in->next) {
 
-        /* only an upstream can wait: it stops reading when its buffer is
-           full of what was not taken */
+        /* only an upstream can be paused: it stops reading when its buffer is
+           full of data that was not consumed */
 
         if (call->paused && r->upstream && ngx_buf_size(in->buf)) {
             return ngx_http_agentstream_call_hold(r, call, in);
@@ -273,7 +275,7 @@ ngx_http_agentstream_call_split(ngx_http_agentstream_call_t *call, u_char *pos,
     ngx_int_t  rc;
 
     if (call->status != NGX_HTTP_OK) {
-        /* it is no list, and nobody reads it */
+        /* the answer is not a list, and nobody reads the rest of it */
         return NGX_OK;
     }
 

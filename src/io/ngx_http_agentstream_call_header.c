@@ -5,12 +5,13 @@
 
 
 /*
- * Headers of answers.  A server behind nginx can steer it with headers
- * that begin with X-Accel-: send another location's content to the client,
- * limit its rate, and so on.  OpenCode must not: a call never leaves its
- * location, whatever "proxy_ignore_headers" says.  nginx acts on them before
- * any filter sees the response, so its table of what to do with a header is
- * changed: for a call they are not there.
+ * Headers of OpenCode's answers.  A server behind nginx can control nginx with
+ * headers that begin with X-Accel-: it can have the content of another
+ * location sent to the client, limit the rate, and so on.  OpenCode must not
+ * do so: a call never leaves its location, whatever "proxy_ignore_headers"
+ * says. nginx acts on these headers before any filter sees the response.
+ * Therefore nginx's table of header handlers is changed, so that they are
+ * ignored in the answers to calls.
  */
 
 
@@ -24,8 +25,8 @@ static ngx_int_t ngx_http_agentstream_call_steer(ngx_http_request_t *r,
     ngx_table_elt_t *h, ngx_uint_t offset);
 
 
-/* after the table was made, by the initialization of the upstream module; it is
-   made anew, like all of the configuration, by a reload */
+/* must be called after the upstream module has built the table; a reload
+   builds it again, like the whole configuration */
 
 ngx_int_t
 ngx_http_agentstream_call_init_headers(ngx_conf_t *cf)
@@ -60,7 +61,7 @@ ngx_http_agentstream_call_init_headers(ngx_conf_t *cf)
 
             *header = *(ngx_http_upstream_header_t *) elt->value;
 
-            /* nothing but the handler looks at the offset */
+            /* the offset is used by the handler only */
 
             header->handler = ngx_http_agentstream_call_steer;
             header->offset = (ngx_uint_t) elt->value;

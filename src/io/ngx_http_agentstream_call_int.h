@@ -15,32 +15,33 @@
 
 
 /*
- * Private to the call.
+ * Declarations that only the files of call use.
  */
 
 
-/* call_lane: where a call waits for its place.  NGX_OK: it has one, NGX_AGAIN:
-   it waits, NGX_ERROR: no memory */
+/* call_lane: takes a place for the call.  NGX_OK: it has one, NGX_AGAIN: it
+   waits for one, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_call_enter(ngx_http_agentstream_call_t *call);
-/* it gives back its place, or waits no more */
+/* gives back the call's place, or ends its wait for one */
 void ngx_http_agentstream_call_leave(ngx_http_agentstream_call_t *call);
 
-/* it runs, and nobody waits for it */
+/* marks a running call as one that nobody waits for */
 void ngx_http_agentstream_call_let(ngx_http_agentstream_call_t *call);
 
-/* call: with a place, or without the need of one */
+/* call: starts a call that has a place, or needs none */
 void ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call);
-/* its place is wanted by another; done_handler is called */
+/* ends a call whose place another call needs; done_handler is called */
 void ngx_http_agentstream_call_expel(ngx_http_agentstream_call_t *call);
 
 ngx_connection_t *ngx_http_agentstream_call_connect(
     ngx_http_agentstream_call_t *call);
 
-/* the parked main request, on that connection */
+/* creates the waiting main request, on that connection */
 ngx_http_request_t *ngx_http_agentstream_call_create_main(
     ngx_http_agentstream_call_t *call, ngx_connection_t *c);
 
-/* the one that works; it starts when posted requests are run */
+/* creates the subrequest that does the proxying; it starts when nginx runs
+   posted requests */
 ngx_int_t ngx_http_agentstream_call_subrequest(
     ngx_http_agentstream_call_t *call, ngx_http_request_t *r);
 

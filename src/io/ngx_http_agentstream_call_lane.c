@@ -5,10 +5,11 @@
 
 
 /*
- * Places for calls.  A lane is one kind of calls to one destination.
- * It has a limit of its own, and shares what the worker can bear with the
- * others: no lane gets more places than are left for all.  So one server that
- * is silent takes half of them, a second one half of the rest, and so on.
+ * Places: how many calls may run at a time.  A lane is one kind of call to one
+ * destination.  It has its own limit, and shares the places of the worker with
+ * the other lanes: a lane never takes more places than it leaves to all the
+ * others.  So one server that does not answer can occupy half of them, a
+ * second one half of the rest, and so on.
  */
 
 
@@ -29,8 +30,11 @@ typedef struct ngx_http_agentstream_call_place_s
 
 
 struct ngx_http_agentstream_call_lane_s {
-    ngx_queue_t                          queue;      /* among those that wait */
-    ngx_queue_t                          waiting;    /* calls, oldest first */
+    ngx_queue_t                          queue;      /* in the list of lanes
+                                                        that have waiting
+                                                        calls */
+    ngx_queue_t                          waiting;    /* waiting calls, oldest
+                                                        first */
     ngx_queue_t                          abandoned;  /* running calls that
                                                         nobody waits for */
     ngx_uint_t                           active;
@@ -39,10 +43,11 @@ struct ngx_http_agentstream_call_lane_s {
 };
 
 
-/* a destination: on the heap, while there are calls to it */
+/* a destination; on the heap, exists while there are calls to it */
 
 struct ngx_http_agentstream_call_place_s {
-    ngx_str_node_t                       node;       /* by its calls' key */
+    ngx_str_node_t                       node;       /* in the tree, by the key
+                                                        of its calls */
     ngx_uint_t                           ncalls;
     ngx_http_agentstream_call_lane_t     lanes[
                                              NGX_HTTP_AGENTSTREAM_CALL_STREAM];
@@ -52,9 +57,10 @@ struct ngx_http_agentstream_call_place_s {
 typedef struct ngx_http_agentstream_calls_s {
     ngx_rbtree_t                         places;
     ngx_rbtree_node_t                    sentinel;
-    ngx_queue_t                          waiting;    /* lanes with calls that
-                                                        wait */
-    ngx_queue_t                          abandoned;  /* of all lanes */
+    ngx_queue_t                          waiting;    /* lanes that have waiting
+                                                        calls */
+    ngx_queue_t                          abandoned;  /* the abandoned calls of
+                                                        all lanes */
     ngx_uint_t                           nwaiting;
     ngx_uint_t                           active;
     ngx_uint_t                           max;
@@ -98,8 +104,8 @@ ngx_http_agentstream_call_init_worker(ngx_cycle_t *cycle)
     calls->next.data = calls;
     calls->next.log = cycle->log;
 
-    /* a call takes two connections and three descriptors; clients need some,
-       too: calls get half of either */
+    /* a call takes two connections and three descriptors; calls may use half
+       of each, the other half is for clients */
 
     calls->max = cycle->connection_n / 4;
 
@@ -287,8 +293,8 @@ ngx_http_agentstream_call_let(ngx_http_agentstream_call_t *call)
 }
 
 
-/* what nobody waits for goes first: in the lane itself, and where the worker
-   has no places left, in any of them */
+/* ends an abandoned call to make room: one of the lane itself or, if the
+   worker has no places left, one of any lane */
 
 static ngx_uint_t
 ngx_http_agentstream_call_make_room(ngx_http_agentstream_call_lane_t *lane)
@@ -322,7 +328,7 @@ ngx_http_agentstream_call_make_room(ngx_http_agentstream_call_lane_t *lane)
 }
 
 
-/* places that were given back go to the lanes in turn */
+/* places that were given back are offered to the waiting lanes in turn */
 
 static void
 ngx_http_agentstream_call_next_handler(ngx_event_t *ev)

@@ -5,11 +5,11 @@
 
 
 /*
- * What a call is made of.  A connection of our own (one end of a
- * socket pair that nobody ever writes to) carries a parked main request; its
- * only subrequest runs the internal location, so that proxying is nginx's own.
- * When the subrequest is done, or on any fault, the main request is terminated
- * and takes everything with it.
+ * The requests that a call consists of.  A connection of our own, one end of a
+ * socket pair that nobody ever writes to, carries a main request that does
+ * nothing but wait.  Its only subrequest runs the internal location, so that
+ * nginx's own modules do the proxying.  When the subrequest is done, or when
+ * anything fails, the main request is terminated, which frees everything.
  */
 
 
@@ -32,7 +32,8 @@ static u_char *ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf,
     size_t len);
 
 
-/* the address of our connections, and by its place in memory their mark */
+/* the address text of our connections; a connection is recognised as ours by
+   the pointer to it */
 static ngx_str_t  ngx_http_agentstream_call_name = ngx_string("agentstream");
 
 
@@ -147,7 +148,7 @@ ngx_http_agentstream_call_pair_cleanup(void *data)
     (void) ngx_close_socket(*fd);
 
 #if (NGX_STAT_STUB)
-    /* closing the connection took away one that was never counted */
+    /* closing the connection has subtracted one that was never added */
     (void) ngx_atomic_fetch_add(ngx_stat_active, 1);
 #endif
 }
@@ -172,7 +173,8 @@ ngx_http_agentstream_call_create_main(ngx_http_agentstream_call_t *call,
     c->data = r;
 
 #if (NGX_STAT_STUB)
-    /* no client reads or waits here */
+    /* no client reads or waits on this connection, so it must not be
+       counted */
     (void) ngx_atomic_fetch_add(ngx_stat_reading, -1);
     (void) ngx_atomic_fetch_add(ngx_stat_requests, -1);
     r->stat_reading = 0;
@@ -362,7 +364,8 @@ ngx_http_agentstream_call_phases(ngx_http_request_t *r)
     ngx_http_phase_handler_t   *ph;
     ngx_http_core_main_conf_t  *cmcf;
 
-    /* rewrites and returns of the server level are meant for clients */
+    /* the server's rewrites and returns are meant for clients, so start behind
+       them */
 
     cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
     ph = cmcf->phase_engine.handlers;
@@ -375,7 +378,7 @@ ngx_http_agentstream_call_phases(ngx_http_request_t *r)
     r->valid_location = 1;
     r->write_event_handler = ngx_http_core_run_phases;
 
-    /* the client's location has checked the body's size: not a second time */
+    /* the client's location has already checked the size of the body */
 
     r->discard_body = 1;
 
@@ -420,7 +423,8 @@ ngx_http_agentstream_call_event_handler(ngx_event_t *ev)
 static void
 ngx_http_agentstream_call_parked_handler(ngx_http_request_t *r)
 {
-    /* woken by the end of the subrequest, or by an event without meaning */
+    /* called at the end of the subrequest, or by an event that means
+       nothing */
 
     if (r->connection->data == r) {
         ngx_http_finalize_request(r, NGX_ERROR);
@@ -462,7 +466,7 @@ ngx_http_agentstream_call_unsent(ngx_http_agentstream_call_t *call)
         return 0;
     }
 
-    /* all servers that were tried */
+    /* look at all the servers that were tried */
 
     if (r->upstream_states) {
         state = r->upstream_states->elts;
