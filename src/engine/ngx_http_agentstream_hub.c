@@ -55,9 +55,9 @@ struct ngx_http_agentstream_hub_s {
 
     /* hash table by session id, on the heap, with at least as many buckets as
        routes */
-    ngx_http_agentstream_route_t       **routes;
+    ngx_http_agentstream_hub_session_t **sessions;
     ngx_uint_t                           nbuckets;
-    ngx_uint_t                           nroutes;
+    ngx_uint_t                           nsessions;
 
     ngx_event_t                          retry;
     ngx_event_t                          silence;
@@ -71,7 +71,7 @@ struct ngx_http_agentstream_hub_s {
 
 
 #define ngx_http_agentstream_hub_bucket(hub, hash)                            \
-    &(hub)->routes[(hash) & ((hub)->nbuckets - 1)]
+    &(hub)->sessions[(hash) & ((hub)->nbuckets - 1)]
 
 
 static ngx_http_agentstream_hub_t *ngx_http_agentstream_hub_find(
@@ -90,7 +90,7 @@ static ngx_int_t ngx_http_agentstream_hub_body(void *data, u_char *pos,
 static ngx_int_t ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data);
 static void ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
     const char *why);
-static ngx_http_agentstream_route_t *ngx_http_agentstream_hub_lookup(
+static ngx_http_agentstream_hub_session_t *ngx_http_agentstream_hub_lookup(
     ngx_http_agentstream_hub_t *hub, ngx_str_t *session);
 static void ngx_http_agentstream_hub_done(void *data,
     ngx_http_agentstream_call_t *call);
@@ -208,26 +208,26 @@ ngx_http_agentstream_hub_close(ngx_http_agentstream_sub_t *sub)
 
 
 void
-ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
-    ngx_http_agentstream_route_t *route, ngx_str_t *session)
+ngx_http_agentstream_hub_add(ngx_http_agentstream_sub_t *sub,
+    ngx_http_agentstream_hub_session_t *entry, ngx_str_t *session)
 {
-    ngx_http_agentstream_hub_t     *hub;
-    ngx_http_agentstream_route_t  **bucket;
+    ngx_http_agentstream_hub_t           *hub;
+    ngx_http_agentstream_hub_session_t  **bucket;
 
     hub = sub->hub;
 
-    if (++hub->nroutes > hub->nbuckets) {
+    if (++hub->nsessions > hub->nbuckets) {
         ngx_http_agentstream_hub_grow(hub);
     }
 
-    route->sub = sub;
-    route->session = *session;
-    route->hash = ngx_murmur_hash2(session->data, session->len);
+    entry->sub = sub;
+    entry->session = *session;
+    entry->hash = ngx_murmur_hash2(session->data, session->len);
 
-    bucket = ngx_http_agentstream_hub_bucket(hub, route->hash);
+    bucket = ngx_http_agentstream_hub_bucket(hub, entry->hash);
 
-    route->next = *bucket;
-    *bucket = route;
+    entry->next = *bucket;
+    *bucket = entry;
 }
 
 
@@ -236,31 +236,31 @@ ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
 static void
 ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub)
 {
-    ngx_uint_t                      i, n;
-    ngx_http_agentstream_route_t   *route, *next;
-    ngx_http_agentstream_route_t  **routes, **old, **bucket;
+    ngx_uint_t                            i, n;
+    ngx_http_agentstream_hub_session_t   *entry, *next;
+    ngx_http_agentstream_hub_session_t  **table, **old, **bucket;
 
     n = hub->nbuckets;
 
-    routes = ngx_calloc(2 * n * sizeof(ngx_http_agentstream_route_t *),
+    table = ngx_calloc(2 * n * sizeof(ngx_http_agentstream_hub_session_t *),
                         ngx_cycle->log);
-    if (routes == NULL) {
+    if (table == NULL) {
         /* without memory the old table remains, which is only slower */
         return;
     }
 
-    old = hub->routes;
+    old = hub->sessions;
 
-    hub->routes = routes;
+    hub->sessions = table;
     hub->nbuckets = 2 * n;
 
     for (i = 0; i < n; i++) {
-        for (route = old[i]; route; route = next) {
-            next = route->next;
+        for (entry = old[i]; entry; entry = next) {
+            next = entry->next;
 
-            bucket = ngx_http_agentstream_hub_bucket(hub, route->hash);
-            route->next = *bucket;
-            *bucket = route;
+            bucket = ngx_http_agentstream_hub_bucket(hub, entry->hash);
+            entry->next = *bucket;
+            *bucket = entry;
         }
     }
 
@@ -269,23 +269,23 @@ ngx_http_agentstream_hub_grow(ngx_http_agentstream_hub_t *hub)
 
 
 void
-ngx_http_agentstream_hub_unroute(ngx_http_agentstream_route_t *route)
+ngx_http_agentstream_hub_remove(ngx_http_agentstream_hub_session_t *entry)
 {
-    ngx_http_agentstream_route_t  **p;
+    ngx_http_agentstream_hub_session_t  **p;
 
-    if (route->sub == NULL) {
+    if (entry->sub == NULL) {
         return;
     }
 
-    p = ngx_http_agentstream_hub_bucket(route->sub->hub, route->hash);
+    p = ngx_http_agentstream_hub_bucket(entry->sub->hub, entry->hash);
 
-    while (*p != route) {
+    while (*p != entry) {
         p = &(*p)->next;
     }
 
-    *p = route->next;
-    route->sub->hub->nroutes--;
-    route->sub = NULL;
+    *p = entry->next;
+    entry->sub->hub->nsessions--;
+    entry->sub = NULL;
 }
 
 
@@ -355,10 +355,10 @@ ngx_http_agentstream_hub_create(ngx_http_agentstream_loc_conf_t *conf,
     }
 
     hub->nbuckets = NGX_HTTP_AGENTSTREAM_HUB_BUCKETS;
-    hub->routes = ngx_calloc(hub->nbuckets
-                             * sizeof(ngx_http_agentstream_route_t *),
+    hub->sessions = ngx_calloc(hub->nbuckets
+                               * sizeof(ngx_http_agentstream_hub_session_t *),
                              ngx_cycle->log);
-    if (hub->routes == NULL) {
+    if (hub->sessions == NULL) {
         goto failed;
     }
 
@@ -426,7 +426,7 @@ ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub)
     ngx_http_agentstream_sse_reset(&hub->sse);
     ngx_http_agentstream_json_destroy(&hub->json);
 
-    ngx_free(hub->routes);
+    ngx_free(hub->sessions);
 
     ngx_queue_remove(&hub->queue);
     ngx_destroy_pool(hub->pool);
@@ -489,9 +489,9 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
 {
     ngx_http_agentstream_hub_t *hub = ctx;
 
-    ngx_int_t                      rc;
-    ngx_http_agentstream_event_t   ev;
-    ngx_http_agentstream_route_t  *route;
+    ngx_int_t                            rc;
+    ngx_http_agentstream_event_t         ev;
+    ngx_http_agentstream_hub_session_t  *entry;
 
     ngx_http_agentstream_count(EVENTS, 1);
 
@@ -520,13 +520,13 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
         return NGX_OK;
     }
 
-    route = ngx_http_agentstream_hub_lookup(hub, &ev.session);
+    entry = ngx_http_agentstream_hub_lookup(hub, &ev.session);
 
-    if (route == NULL && ev.parent.len) {
-        route = ngx_http_agentstream_hub_lookup(hub, &ev.parent);
+    if (entry == NULL && ev.parent.len) {
+        entry = ngx_http_agentstream_hub_lookup(hub, &ev.parent);
     }
 
-    if (route == NULL) {
+    if (entry == NULL) {
         return NGX_OK;
     }
 
@@ -538,7 +538,7 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
         }
     }
 
-    route->sub->event(route->sub->data, &ev);
+    entry->sub->event(entry->sub->data, &ev);
 
     return NGX_OK;
 
@@ -581,25 +581,25 @@ ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
 }
 
 
-static ngx_http_agentstream_route_t *
+static ngx_http_agentstream_hub_session_t *
 ngx_http_agentstream_hub_lookup(ngx_http_agentstream_hub_t *hub,
     ngx_str_t *session)
 {
-    uint32_t                       hash;
-    ngx_http_agentstream_route_t  *route;
+    uint32_t                             hash;
+    ngx_http_agentstream_hub_session_t  *entry;
 
     hash = ngx_murmur_hash2(session->data, session->len);
 
-    for (route = *ngx_http_agentstream_hub_bucket(hub, hash);
-         route;
-         route = route->next)
+    for (entry = *ngx_http_agentstream_hub_bucket(hub, hash);
+         entry;
+         entry = entry->next)
     {
-        if (route->hash == hash
-            && route->session.len == session->len
-            && ngx_memcmp(route->session.data, session->data, session->len)
+        if (entry->hash == hash
+            && entry->session.len == session->len
+            && ngx_memcmp(entry->session.data, session->data, session->len)
                == 0)
         {
-            return route;
+            return entry;
         }
     }
 

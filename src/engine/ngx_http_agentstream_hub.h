@@ -29,10 +29,11 @@ typedef struct ngx_http_agentstream_hub_s  ngx_http_agentstream_hub_t;
 /* one session whose events a subscriber wants; the memory belongs to the
    subscriber */
 
-typedef struct ngx_http_agentstream_route_s  ngx_http_agentstream_route_t;
+typedef struct ngx_http_agentstream_hub_session_s
+    ngx_http_agentstream_hub_session_t;
 
-struct ngx_http_agentstream_route_s {
-    ngx_http_agentstream_route_t        *next;     /* in its bucket */
+struct ngx_http_agentstream_hub_session_s {
+    ngx_http_agentstream_hub_session_t  *next;     /* in its bucket */
     uint32_t                             hash;
     ngx_str_t                            session;
     struct ngx_http_agentstream_sub_s   *sub;      /* NULL: not routed */
@@ -77,9 +78,10 @@ void ngx_http_agentstream_hub_close(ngx_http_agentstream_sub_t *sub);
 
 /* asks for the events of one more session; the name must stay in place as long
    as it is routed */
-void ngx_http_agentstream_hub_route(ngx_http_agentstream_sub_t *sub,
-    ngx_http_agentstream_route_t *route, ngx_str_t *session);
-void ngx_http_agentstream_hub_unroute(ngx_http_agentstream_route_t *route);
+void ngx_http_agentstream_hub_add(ngx_http_agentstream_sub_t *sub,
+    ngx_http_agentstream_hub_session_t *entry, ngx_str_t *session);
+void ngx_http_agentstream_hub_remove(
+    ngx_http_agentstream_hub_session_t *entry);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_HUB_H_INCLUDED_ */

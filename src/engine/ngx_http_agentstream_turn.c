@@ -194,8 +194,8 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
         || turn->files.data == NULL
         || ngx_array_init(&turn->sessions, pool, 4, sizeof(ngx_str_t *))
            != NGX_OK
-        || ngx_array_init(&turn->routes, pool, 4,
-                          sizeof(ngx_http_agentstream_route_t *))
+        || ngx_array_init(&turn->hub_sessions, pool, 4,
+                          sizeof(ngx_http_agentstream_hub_session_t *))
            != NGX_OK)
     {
         goto failed;

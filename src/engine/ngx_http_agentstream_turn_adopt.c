@@ -191,7 +191,7 @@ static ngx_int_t
 ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
 {
     turn->sessions.nelts = 1;
-    turn->routes.nelts = 1;
+    turn->hub_sessions.nelts = 1;
 
     if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
         return NGX_ERROR;

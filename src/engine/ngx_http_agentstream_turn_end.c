@@ -251,16 +251,16 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 void
 ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                      i;
-    ngx_http_agentstream_route_t  **routes;
+    ngx_uint_t                            i;
+    ngx_http_agentstream_hub_session_t  **entries;
 
     ngx_http_agentstream_notify_detach(&turn->waiter);
     ngx_queue_remove(&turn->queue);
 
-    routes = turn->routes.elts;
+    entries = turn->hub_sessions.elts;
 
-    for (i = 0; i < turn->routes.nelts; i++) {
-        ngx_http_agentstream_hub_unroute(routes[i]);
+    for (i = 0; i < turn->hub_sessions.nelts; i++) {
+        ngx_http_agentstream_hub_remove(entries[i]);
     }
 
     ngx_http_agentstream_hub_close(&turn->sub);

@@ -135,7 +135,8 @@ typedef struct {
     ngx_http_agentstream_call_t         *call;     /* resolve, prompt, abort */
     ngx_array_t                          sessions; /* of ngx_str_t *: the root
                                                       and its subagents */
-    ngx_array_t                          routes;   /* ... and their routes */
+    ngx_array_t                          hub_sessions; /* of those that the
+                                                          hub routes to it */
     ngx_queue_t                          lookups;
     ngx_uint_t                           nlookups;
     ngx_http_agentstream_reconcile_t     reconcile;

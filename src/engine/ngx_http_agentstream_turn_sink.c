@@ -168,12 +168,12 @@ ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
-    ngx_str_t                    **element;
-    ngx_http_agentstream_route_t  *route, **routes;
+    ngx_str_t                          **element;
+    ngx_http_agentstream_hub_session_t  *entry, **slot;
 
-    route = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_route_t));
+    entry = ngx_pcalloc(turn->pool, sizeof(ngx_http_agentstream_hub_session_t));
 
-    if (route == NULL) {
+    if (entry == NULL) {
         return NGX_ERROR;
     }
 
@@ -183,18 +183,18 @@ ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
         return NGX_ERROR;
     }
 
-    routes = ngx_array_push(&turn->routes);
+    slot = ngx_array_push(&turn->hub_sessions);
 
-    if (routes == NULL) {
+    if (slot == NULL) {
         turn->sessions.nelts--;
         return NGX_ERROR;
     }
 
     *element = session;
-    *routes = route;
+    *slot = entry;
 
     if (turn->sub.hub) {
-        ngx_http_agentstream_hub_route(&turn->sub, route, session);
+        ngx_http_agentstream_hub_add(&turn->sub, entry, session);
     }
 
     return NGX_OK;

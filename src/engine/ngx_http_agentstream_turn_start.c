@@ -29,7 +29,8 @@ static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_turn_check_files(
     ngx_http_agentstream_turn_t *turn);
-static void ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_hub_add(
+    ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_share(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
@@ -125,7 +126,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
-    ngx_http_agentstream_turn_route(turn);
+    ngx_http_agentstream_turn_hub_add(turn);
 }
 
 
@@ -157,17 +158,17 @@ ngx_http_agentstream_turn_check_files(ngx_http_agentstream_turn_t *turn)
 /* the events of the session, and of its subagents if there are any yet */
 
 static void
-ngx_http_agentstream_turn_route(ngx_http_agentstream_turn_t *turn)
+ngx_http_agentstream_turn_hub_add(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_str_t                     **sessions;
-    ngx_uint_t                      i;
-    ngx_http_agentstream_route_t  **routes;
+    ngx_str_t                           **sessions;
+    ngx_uint_t                            i;
+    ngx_http_agentstream_hub_session_t  **entries;
 
-    routes = turn->routes.elts;
+    entries = turn->hub_sessions.elts;
     sessions = turn->sessions.elts;
 
-    for (i = 0; i < turn->routes.nelts; i++) {
-        ngx_http_agentstream_hub_route(&turn->sub, routes[i], sessions[i]);
+    for (i = 0; i < turn->hub_sessions.nelts; i++) {
+        ngx_http_agentstream_hub_add(&turn->sub, entries[i], sessions[i]);
     }
 }
 

@@ -42,7 +42,7 @@ typedef struct {
     ngx_str_t    middle;
     ngx_str_t    tail;
     size_t       limit;
-} ngx_http_agentstream_opencode_route_t;
+} ngx_http_agentstream_opencode_path_t;
 
 
 static u_char *ngx_http_agentstream_opencode_skip(u_char *p, u_char *last,
@@ -64,11 +64,11 @@ static u_char *ngx_http_agentstream_opencode_string(u_char *p, u_char *last,
     ngx_http_agentstream_opencode_skip(p, last, text, sizeof(text) - 1)
 
 
-/* in the order of ngx_http_agentstream_request_e: path = head [session]
-   middle [id] tail */
+/* in the order of ngx_http_agentstream_opencode_request_e; a path is head
+   [session] middle [id] tail */
 
-static ngx_http_agentstream_opencode_route_t
-    ngx_http_agentstream_opencode_routes[] =
+static ngx_http_agentstream_opencode_path_t
+    ngx_http_agentstream_opencode_paths[] =
 {
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("event"),
       ngx_null_string, ngx_null_string,
@@ -548,16 +548,16 @@ ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
     ngx_http_agentstream_address_t *addr, ngx_uint_t request,
     ngx_str_t *session, ngx_str_t *id, ngx_str_t *directory)
 {
-    size_t                                  len;
-    u_char                                 *p;
-    uintptr_t                               escape;
-    ngx_http_agentstream_opencode_route_t  *route;
+    size_t                                 len;
+    u_char                                *p;
+    uintptr_t                              escape;
+    ngx_http_agentstream_opencode_path_t  *path;
 
-    route = &ngx_http_agentstream_opencode_routes[request];
+    path = &ngx_http_agentstream_opencode_paths[request];
 
-    len = route->head.len + route->middle.len + route->tail.len;
+    len = path->head.len + path->middle.len + path->tail.len;
 
-    if (route->middle.data) {
+    if (path->middle.data) {
         if (session == NULL
             || !ngx_http_agentstream_opencode_session_id(session))
         {
@@ -567,7 +567,7 @@ ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
         len += session->len;
     }
 
-    if (route->tail.data) {
+    if (path->tail.data) {
         if (id == NULL || !ngx_http_agentstream_opencode_id(id)) {
             return NGX_DECLINED;
         }
@@ -580,21 +580,21 @@ ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
         return NGX_ERROR;
     }
 
-    addr->method = route->method;
-    addr->limit = route->limit;
+    addr->method = path->method;
+    addr->limit = path->limit;
     addr->uri.data = p;
     addr->uri.len = len;
 
-    p = ngx_cpymem(p, route->head.data, route->head.len);
+    p = ngx_cpymem(p, path->head.data, path->head.len);
 
-    if (route->middle.data) {
+    if (path->middle.data) {
         p = ngx_cpymem(p, session->data, session->len);
-        p = ngx_cpymem(p, route->middle.data, route->middle.len);
+        p = ngx_cpymem(p, path->middle.data, path->middle.len);
     }
 
-    if (route->tail.data) {
+    if (path->tail.data) {
         p = ngx_cpymem(p, id->data, id->len);
-        ngx_memcpy(p, route->tail.data, route->tail.len);
+        ngx_memcpy(p, path->tail.data, path->tail.len);
     }
 
     ngx_str_null(&addr->args);

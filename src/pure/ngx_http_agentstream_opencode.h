@@ -113,7 +113,7 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_REJECT_QUESTION,    /* POST question/{x}/reject */
     NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS,    /* GET permission */
     NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION    /* POST permission/{x}/reply */
-} ngx_http_agentstream_request_e;
+} ngx_http_agentstream_opencode_request_e;
 
 
 /* one exchange's address; session, id and directory may be NULL where the
