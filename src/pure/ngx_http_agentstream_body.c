@@ -5,7 +5,7 @@
 
 
 /*
- * The small bodies, a table of fields for each.
+ * The other request bodies, with a table of fields for each.
  */
 
 
@@ -23,9 +23,10 @@ static ngx_int_t ngx_http_agentstream_body_reply(
 
 
 /*
- * Of what OpenCode would take, not "permission" (who may answer is not the
- * client's choice), "parentID" (a child's events belong to its parent's turn),
- * "metadata" and "workspaceID".
+ * OpenCode would also accept "permission", "parentID", "metadata" and
+ * "workspaceID".  They are refused: the client must not decide who may answer
+ * permission requests, and the events of a child session belong to the turn of
+ * its parent.
  */
 
 static ngx_http_agentstream_field_t  ngx_http_agentstream_body_session[] = {

@@ -14,9 +14,9 @@
 
 
 /*
- * The small bodies that clients send: a new session, the
+ * The other bodies that clients send, beside prompts: a new session, the
  * answers to a question, the reply to a permission request.  Each is checked
- * and written anew for OpenCode; what is not known is refused.
+ * and written again for OpenCode; unknown fields are refused.
  */
 
 
@@ -33,8 +33,8 @@ typedef struct {
 } ngx_http_agentstream_body_t;
 
 
-/* conf NULL: all is allowed; NGX_OK, NGX_DECLINED: error says why, NGX_ERROR:
-   no memory */
+/* conf NULL: all fields are allowed; NGX_OK, NGX_DECLINED: error tells why,
+   NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_body_build(ngx_pool_t *pool, ngx_uint_t kind,
     ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text,
     ngx_http_agentstream_body_t *body);

@@ -5,8 +5,9 @@
 
 
 /*
- * Objects of clients.  Strings are copied as they stand, but for
- * surrogates without their other half, which are no text.
+ * Reads an object that a client sent.  Strings are copied unchanged, except
+ * that a surrogate without its other half is replaced, because it is not valid
+ * text.
  */
 
 
@@ -41,7 +42,8 @@ ngx_http_agentstream_fields_build(ngx_http_agentstream_fields_t *fields,
     if (conf) {
         fields->refused = NGX_HTTP_AGENTSTREAM_FIELD_ALL & ~conf->allowed;
 
-        /* what is set here is nobody else's to choose */
+        /* a field that the configuration sets cannot be chosen by the
+           client */
 
         if (conf->agent.len) {
             fields->refused |= NGX_HTTP_AGENTSTREAM_FIELD_AGENT;
@@ -103,7 +105,8 @@ ngx_http_agentstream_fields_parse(ngx_http_agentstream_fields_t *fields,
                                                "the body must be an object");
     }
 
-    /* what is added to a value is shorter than 64; 256: names of what is set */
+    /* less than 64 bytes are added to each value; 256 are for the names of the
+       fields that the configuration sets */
 
     size = fields->head.len + text->len + json->ntokens * 64 + 256;
 
@@ -188,7 +191,7 @@ ngx_http_agentstream_fields_walk(ngx_http_agentstream_fields_t *fields)
 }
 
 
-/* what the configuration says instead of the client, where the table has it */
+/* writes the fields that the configuration sets, if the table has them */
 
 static ngx_int_t
 ngx_http_agentstream_fields_set(ngx_http_agentstream_fields_t *fields)
@@ -265,7 +268,7 @@ ngx_http_agentstream_fields_split(ngx_str_t *value, ngx_str_t *provider,
 
     last = value->data + value->len;
 
-    /* a model's own name may have slashes */
+    /* the model's own name may contain slashes */
 
     p = ngx_strlchr(value->data, last, '/');
 

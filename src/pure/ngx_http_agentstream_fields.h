@@ -14,13 +14,13 @@
 
 
 /*
- * A JSON object that a client sends, checked field by field
- * with a table and written anew for OpenCode, in one line.  What is not in the
- * table is refused, and so is what the configuration forbids.
+ * Checks a JSON object that a client sends, field by field, with a table, and
+ * writes a new object for OpenCode, in one line.  Fields that are not in the
+ * table, or that the configuration forbids, are refused.
  */
 
 
-/* what "agentstream_fields" can list */
+/* the fields that "agentstream_fields" can list */
 
 #define NGX_HTTP_AGENTSTREAM_FIELD_CONTENT     0x0002
 #define NGX_HTTP_AGENTSTREAM_FIELD_PARTS       0x0004
@@ -34,19 +34,21 @@
 #define NGX_HTTP_AGENTSTREAM_FIELD_ALL         0x03fe
 
 
-/* what the configuration says of them */
+/* the configuration of these fields */
 
 typedef struct {
-    ngx_uint_t                           allowed;  /* bits of those above */
+    ngx_uint_t                           allowed;  /* bits of the fields
+                                                      above */
 
-    /* set here and not by the client; as they are, not escaped; or empty */
+    /* set by the configuration instead of the client, not escaped; or empty */
     ngx_str_t                            agent;
-    ngx_str_t                            provider; /* both or none */
+    ngx_str_t                            provider; /* provider and model: both
+                                                      or none */
     ngx_str_t                            model;
 } ngx_http_agentstream_fields_conf_t;
 
 
-/* what is wrong, and with which field */
+/* tells what is wrong, and with which field */
 
 typedef struct {
     size_t                               len;
@@ -63,7 +65,7 @@ typedef ngx_int_t (*ngx_http_agentstream_fields_pt)(
     ngx_uint_t value);
 
 
-/* a table of them ends with a name that is NULL */
+/* a row of a table; the table ends with a name that is NULL */
 
 typedef struct {
     const char                          *name;
@@ -73,36 +75,40 @@ typedef struct {
 } ngx_http_agentstream_field_t;
 
 
-/* one object on its way; set by who builds it, all else zeroed */
+/* one object that is being built; the caller sets the members up to data, and
+   zeroes the others */
 
 struct ngx_http_agentstream_fields_s {
     ngx_pool_t                          *pool;
     ngx_http_agentstream_field_t        *table;
     ngx_http_agentstream_fields_conf_t  *conf;     /* NULL: all is allowed */
-    ngx_str_t                            head;     /* how it begins: "{", and
-                                                      perhaps members */
-    const char                          *model_id; /* OpenCode's name of a
-                                                      model's "modelID" */
+    ngx_str_t                            head;     /* the beginning of the
+                                                      body: "{", perhaps
+                                                      followed by members */
+    const char                          *model_id; /* OpenCode's name for
+                                                      "modelID" of a model */
     ngx_http_agentstream_fields_error_t *error;
     void                                *data;
 
     ngx_uint_t                           refused;  /* bits, set by build() */
-    ngx_http_agentstream_json_t          json;     /* while it is built */
+    ngx_http_agentstream_json_t          json;     /* exists while the body is
+                                                      built */
     ngx_str_t                            body;     /* for OpenCode */
     u_char                              *last;
 };
 
 
-/* NGX_OK: body is complete; NGX_DECLINED: error says why; NGX_ERROR: no
+/* NGX_OK: body is complete; NGX_DECLINED: error tells why not; NGX_ERROR: no
    memory.  Strings in text may be decoded in place. */
 ngx_int_t ngx_http_agentstream_fields_build(
     ngx_http_agentstream_fields_t *fields, ngx_str_t *text);
 
-/* "provider/model", both not empty; NGX_OK, NGX_DECLINED */
+/* splits "provider/model", both of which must not be empty; NGX_OK,
+   NGX_DECLINED */
 ngx_int_t ngx_http_agentstream_fields_split(ngx_str_t *value,
     ngx_str_t *provider, ngx_str_t *model);
 
-/* handlers that tables share: a string that is not empty; {"providerID":
+/* handlers that several tables use: a string that is not empty; {"providerID":
    string, "modelID": string} */
 ngx_int_t ngx_http_agentstream_fields_string(
     ngx_http_agentstream_fields_t *fields, const char *name,
@@ -111,23 +117,24 @@ ngx_int_t ngx_http_agentstream_fields_model(
     ngx_http_agentstream_fields_t *fields, const char *name,
     ngx_uint_t value);
 
-/* for handlers */
+/* functions for handlers */
 
-/* a name that a client made up, as a message can show it */
+/* a name that the client chose, shortened for a message */
 ngx_str_t ngx_http_agentstream_fields_shown(
     ngx_http_agentstream_fields_t *fields, ngx_uint_t name);
 
-/* says why, and is NGX_DECLINED */
+/* formats the error, and returns NGX_DECLINED */
 ngx_int_t ngx_http_agentstream_fields_refuse(
     ngx_http_agentstream_fields_t *fields, const char *fmt, ...);
 
-/* the name and then the value, as it came but in one line; NGX_OK */
+/* writes the name and then the value, unchanged except that it is in one line;
+   returns NGX_OK */
 ngx_int_t ngx_http_agentstream_fields_member(
     ngx_http_agentstream_fields_t *fields, const char *name,
     ngx_uint_t value);
 
-/* a value, an escaped slice, a text as it is; there is room for what came and
-   64 bytes more for each value in it */
+/* write a value, an escaped slice, or a text as it is; there is room for the
+   client's text and 64 bytes more for each value in it */
 void ngx_http_agentstream_fields_name(ngx_http_agentstream_fields_t *fields,
     const char *name);
 void ngx_http_agentstream_fields_value(ngx_http_agentstream_fields_t *fields,

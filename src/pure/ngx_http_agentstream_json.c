@@ -5,11 +5,11 @@
 
 
 /*
- * JSON texts: one pass that validates and indexes, and access to the index.
- * Pure: malloc() only, no pool, no log, no I/O.
- * Invariant: after NGX_OK each token spans a valid value of the text, and its
- * "next" is the first token outside of it; after anything else there are no
- * tokens, and every accessor answers "absent".
+ * JSON texts: one pass that validates and indexes a text, and access to the
+ * index.  Pure: malloc() only, no pool, no log, no I/O.  Invariant: after
+ * NGX_OK each token but the reserved one spans a valid value of the text, and
+ * its "next" is the first token outside of it; after anything else there are
+ * no tokens, and every accessor answers "absent".
  */
 
 
@@ -85,7 +85,7 @@ ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
 
         if (ch == '}' || ch == ']') {
 
-            /* after a value, or while the open container is the last token */
+            /* allowed after a value, or directly after the opening bracket */
 
             if (depth == 0
                 || (state != sw_next && open + 1 != json->ntokens)
@@ -208,7 +208,7 @@ ngx_http_agentstream_json_grow(ngx_http_agentstream_json_t *json)
 }
 
 
-/* while a container is open its "next" is the container around it */
+/* while a container is open, its "next" is the container around it */
 
 static void
 ngx_http_agentstream_json_open(ngx_http_agentstream_json_t *json,

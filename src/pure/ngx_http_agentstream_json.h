@@ -42,11 +42,12 @@ typedef struct {
     uint32_t                             end;
     uint32_t                             next;    /* the token after the value
                                                      and all it contains */
-    uint32_t                             type;    /* and the flag below */
+    uint32_t                             type;    /* a type, with the flag
+                                                     below */
 } ngx_http_agentstream_json_token_t;
 
 
-/* in a token's type: the string holds a backslash */
+/* a flag in a token's type: the string contains a backslash */
 #define NGX_HTTP_AGENTSTREAM_JSON_ESCAPED    0x100
 
 
@@ -70,8 +71,8 @@ typedef struct {
 } ngx_http_agentstream_json_hash_t;
 
 
-/* a zeroed json is ready for parse; NGX_OK, NGX_DECLINED: no valid JSON text,
-   NGX_ERROR: no memory */
+/* a zeroed json is ready for parse; NGX_OK, NGX_DECLINED: not a valid JSON
+   text, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
     u_char *text, size_t len);
 void ngx_http_agentstream_json_destroy(ngx_http_agentstream_json_t *json);
@@ -79,14 +80,14 @@ void ngx_http_agentstream_json_destroy(ngx_http_agentstream_json_t *json);
 ngx_uint_t ngx_http_agentstream_json_type(ngx_http_agentstream_json_t *json,
     ngx_uint_t value);
 
-/* member of an object by its name; the last one where a name is repeated;
-   0 when absent or when the value is no object */
+/* the value of an object's member; the last one if the name is repeated; 0 if
+   there is none, or if the value is not an object */
 ngx_uint_t ngx_http_agentstream_json_get(ngx_http_agentstream_json_t *json,
     ngx_uint_t object, const char *name);
 
 /*
- * elements of an array, or names of an object (the member's value is the
- * token after its name); 0 ends the walk:
+ * Iterates over the elements of an array, or the names of an object (the
+ * member's value is the token after its name); 0 ends the loop:
  * for (v = json_first(j, a); v; v = json_next(j, a, v))
  */
 ngx_uint_t ngx_http_agentstream_json_first(ngx_http_agentstream_json_t *json,
@@ -98,7 +99,8 @@ ngx_uint_t ngx_http_agentstream_json_next(ngx_http_agentstream_json_t *json,
 ngx_str_t ngx_http_agentstream_json_raw(ngx_http_agentstream_json_t *json,
     ngx_uint_t value);
 
-/* a string's contents, still escaped, without quotes; empty for all else */
+/* a string's contents, still escaped, without quotes; empty for all other
+   values */
 ngx_str_t ngx_http_agentstream_json_string(ngx_http_agentstream_json_t *json,
     ngx_uint_t value);
 
@@ -106,26 +108,27 @@ ngx_str_t ngx_http_agentstream_json_string(ngx_http_agentstream_json_t *json,
 ngx_uint_t ngx_http_agentstream_json_is(ngx_http_agentstream_json_t *json,
     ngx_uint_t value, const char *text);
 
-/* an integer number within int64_t; otherwise (or a fraction) dflt */
+/* an integer within the range of int64_t; dflt for all other values, also for
+   a fraction */
 int64_t ngx_http_agentstream_json_integer(ngx_http_agentstream_json_t *json,
     ngx_uint_t value, int64_t dflt);
 
-/* undo the escapes of a valid escaped slice; dst has room for src->len bytes,
-   or is where they are; a surrogate without its other half becomes U+FFFD;
-   returns the end */
+/* decodes a valid escaped slice; dst has room for src->len bytes, and may be
+   the slice itself; a surrogate without its other half becomes U+FFFD; returns
+   the end */
 u_char *ngx_http_agentstream_json_decode(u_char *dst, ngx_str_t *src);
 
-/* room that json_escape() needs at most */
+/* the most bytes that json_escape() writes */
 #define ngx_http_agentstream_json_escape_size(len)  ((len) * 6)
 
-/* escape UTF-8 text for a JSON string; bytes that are no UTF-8 become U+FFFD;
-   returns the end */
+/* escapes UTF-8 text for a JSON string; bytes that are not UTF-8 become
+   U+FFFD; returns the end */
 u_char *ngx_http_agentstream_json_escape(u_char *dst, u_char *src, size_t len);
 
 /*
- * Copy an escaped slice, or a raw value, so that it is one line of text by
- * itself: a surrogate escape without its other half becomes \ufffd, CR and
- * LF between tokens become spaces.  The length is kept.
+ * Copies an escaped slice, or a raw value, so that the copy is one line of
+ * valid text: a surrogate escape without its other half becomes \ufffd, CR and
+ * LF between tokens become spaces.  The length stays the same.
  */
 u_char *ngx_http_agentstream_json_copy(u_char *dst, ngx_str_t *src);
 
@@ -133,27 +136,29 @@ u_char *ngx_http_agentstream_json_copy(u_char *dst, ngx_str_t *src);
 size_t ngx_http_agentstream_json_half_pair(ngx_str_t *escaped);
 
 /*
- * Hash of what an escaped slice decodes to, slice after slice: two texts
- * escaped or cut in different ways hash alike.  A slice must not end between
- * the halves of a surrogate pair.  Start with json_hash_init().
+ * Hashes the decoded text of escaped slices, one slice after the other: the
+ * same text has the same hash, however it was escaped or cut.  A slice must
+ * not end between the halves of a surrogate pair.  Start with
+ * json_hash_init().
  */
 void ngx_http_agentstream_json_hash_init(ngx_http_agentstream_json_hash_t *h);
 void ngx_http_agentstream_json_hash(ngx_http_agentstream_json_hash_t *h,
     ngx_str_t *escaped);
 
 /*
- * Whether the text hashed in h is how escaped begins.  On NGX_OK rest is the
- * remainder (may be empty); NGX_DECLINED when it is not.
+ * Whether escaped begins with the text that was hashed in h.  NGX_OK: it does,
+ * and rest is the remainder, which may be empty; NGX_DECLINED: it does not.
  */
 ngx_int_t ngx_http_agentstream_json_hash_prefix(
     ngx_http_agentstream_json_hash_t *h, ngx_str_t *escaped, ngx_str_t *rest);
 
 
 /*
- * An array cut into its elements while it arrives.  handler gets each of them
- * whole, valid as long as the call; anything but NGX_OK stops feed(), which
- * returns it and can be continued with what was not consumed.  Zero it and set
- * limit (of an element, 0: none), handler and ctx.
+ * Cuts an array into its elements while it arrives. handler gets each element
+ * whole; it is valid only during the call.  Any result of the handler but
+ * NGX_OK stops feed(), which returns it; feed() can then be called again with
+ * the rest of the input.  Zero the struct, and set limit (of an element, 0:
+ * none), handler and ctx.
  */
 
 #define NGX_HTTP_AGENTSTREAM_JSON_SPLIT_KEEP  65536
@@ -164,33 +169,36 @@ typedef struct {
                                              size_t len);
     void                                *ctx;
 
-    u_char                              *buf;     /* an element cut by the end
-                                                     of the input, malloc()ed */
+    u_char                              *buf;     /* an element that continues
+                                                     in the next input,
+                                                     malloc()ed */
     size_t                               len;
     size_t                               size;
     ngx_uint_t                           state;
     ngx_uint_t                           depth;
-    size_t                               consumed;    /* when stopped */
+    size_t                               consumed;    /* bytes of the input,
+                                                         when feed() was
+                                                         stopped */
 } ngx_http_agentstream_json_split_t;
 
-/* NGX_OK, NGX_DECLINED: no array, or an element over the limit, NGX_ERROR: no
-   memory, or what the handler returned */
+/* NGX_OK, NGX_DECLINED: not an array, or an element exceeds the limit,
+   NGX_ERROR: no memory, or what the handler returned */
 ngx_int_t ngx_http_agentstream_json_split_feed(
     ngx_http_agentstream_json_split_t *split, u_char *data, size_t len);
-/* whether the array's end was seen */
+/* whether the end of the array was reached */
 ngx_uint_t ngx_http_agentstream_json_split_complete(
     ngx_http_agentstream_json_split_t *split);
 void ngx_http_agentstream_json_split_destroy(
     ngx_http_agentstream_json_split_t *split);
 
 
-/* the end of the string whose quote is at p, NULL when it is not valid; of the
-   token only the type is set */
+/* returns the end of the string whose opening quote is at p, NULL if it is not
+   valid; sets only the type of the token */
 u_char *ngx_http_agentstream_json_scan_string(u_char *p, u_char *last,
     ngx_http_agentstream_json_token_t *token);
 
-/* between json.c and json_string.c: whether a slice with escapes decodes to the
-   given text */
+/* used between json.c and json_string.c: whether a slice with escapes decodes
+   to the given text */
 ngx_uint_t ngx_http_agentstream_json_decodes_to(ngx_str_t *escaped,
     const char *text, size_t len);
 

@@ -5,9 +5,9 @@
 
 
 /*
- * An array that is too long to be held, cut into its elements
- * while it arrives.  Only quotes and brackets are looked at: whether an
- * element is valid is found when it is parsed.
+ * Cuts an array that is too long to be held in memory into its elements while
+ * it arrives.  It only looks at quotes and brackets; whether an element is
+ * valid is found out when the element is parsed.
  */
 
 
@@ -88,7 +88,7 @@ ngx_http_agentstream_json_split_feed(ngx_http_agentstream_json_split_t *split,
 }
 
 
-/* NGX_DONE: an element ends before this one */
+/* NGX_DONE: an element ends before this character */
 
 static ngx_int_t
 ngx_http_agentstream_json_split_char(ngx_http_agentstream_json_split_t *split,
@@ -225,7 +225,7 @@ ngx_http_agentstream_json_split_end(ngx_http_agentstream_json_split_t *split,
         rc = split->handler(split->ctx, split->buf, split->len);
     }
 
-    /* a large one is rare: its memory is not kept for the others */
+    /* large elements are rare, so their memory is not kept for the others */
 
     if (split->size > NGX_HTTP_AGENTSTREAM_JSON_SPLIT_KEEP) {
         ngx_http_agentstream_json_split_destroy(split);

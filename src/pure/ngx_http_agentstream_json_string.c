@@ -5,10 +5,10 @@
 
 
 /*
- * JSON strings: scanning, escapes, surrogates, hashes.
- * No memory of its own, no I/O.
- * Invariant: no function reads outside the slice it was given, whatever is in
- * there, and none that decodes writes more bytes than it has read.
+ * JSON strings: scanning, escapes, surrogates, hashes.  Allocates no memory,
+ * no I/O.  Invariant: no function reads outside the slice it was given,
+ * whatever the slice contains, and no function that decodes writes more bytes
+ * than it has read.
  */
 
 
@@ -45,9 +45,10 @@ ngx_http_agentstream_json_mix(uint64_t hash)
 
 
 /*
- * Skips what stands for itself in a string: ASCII without quote, backslash
- * and control characters.  With bit 1 flipped the quote and the controls are
- * exactly what is below 0x21; bytes over 0x7f are negative there.
+ * Skips the characters that a string contains unescaped: ASCII without quote,
+ * backslash and control characters.  With bit 1 flipped, the quote and the
+ * control characters are exactly the bytes below 0x21; bytes above 0x7f are
+ * negative in the comparison.
  */
 
 static ngx_inline u_char *
@@ -88,7 +89,8 @@ ngx_http_agentstream_json_skip_plain(u_char *p, u_char *last)
 
         if (w) {
 #if (NGX_HAVE_LITTLE_ENDIAN)
-            /* borrows only go up: the lowest mark is a true one */
+            /* a subtraction borrows only from higher bytes, so the lowest mark
+               is always right */
             return p + __builtin_ctzll(w) / 8;
 #else
             break;
@@ -149,7 +151,7 @@ ngx_http_agentstream_json_scan_string(u_char *p, u_char *last,
             return NULL;
         }
 
-        /* line ends are most of all escapes */
+        /* most escapes are line ends */
 
         if (*p == 'n') {
             p++;
@@ -183,7 +185,8 @@ ngx_http_agentstream_json_scan_string(u_char *p, u_char *last,
 }
 
 
-/* one character beyond ASCII; control characters are refused here, too */
+/* scans one character beyond ASCII; control characters end up here, too, and
+   are refused */
 
 static u_char *
 ngx_http_agentstream_json_scan_utf8(u_char *p, u_char *last)
@@ -191,7 +194,8 @@ ngx_http_agentstream_json_scan_utf8(u_char *p, u_char *last)
     u_char      min, max;
     ngx_uint_t  n;
 
-    /* Unicode, table 3-7: only the second byte's range depends on the first */
+    /* Unicode, table 3-7: only the range of the second byte depends on the
+       first */
 
     min = 0x80;
     max = 0xbf;
@@ -309,8 +313,8 @@ ngx_http_agentstream_json_hex4(u_char *p, u_char *last)
 
 /*
  * Decodes the escape, or the pair of escapes, at *src and moves *src behind
- * it.  The result is never longer than the source; an escape that is cut off
- * gives nothing.
+ * it.  The result is never longer than the source.  An escape that is cut off
+ * is decoded to nothing.
  */
 
 static size_t
@@ -536,7 +540,7 @@ ngx_http_agentstream_json_copy(u_char *dst, ngx_str_t *src)
     ngx_http_agentstream_json_unfold(dst, last, CR);
     ngx_http_agentstream_json_unfold(dst, last, LF);
 
-    /* \ufffd is as long as what it replaces */
+    /* \ufffd has the same length as the escape that it replaces */
 
     for (p = dst; p < last; /* void */ ) {
         p = memchr(p, '\\', last - p);
@@ -571,7 +575,8 @@ ngx_http_agentstream_json_copy(u_char *dst, ngx_str_t *src)
 }
 
 
-/* a line end can only be white space between tokens: strings escape it */
+/* a line end can only be white space between tokens, because it is escaped in
+   strings */
 
 static void
 ngx_http_agentstream_json_unfold(u_char *p, u_char *last, u_char ch)
@@ -611,7 +616,7 @@ ngx_http_agentstream_json_half_pair(ngx_str_t *escaped)
         return 0;
     }
 
-    /* after an odd number of backslashes this one is escaped itself */
+    /* after an odd number of backslashes this backslash is itself escaped */
 
     while (p > escaped->data && p[-1] == '\\') {
         p--;
@@ -630,8 +635,9 @@ ngx_http_agentstream_json_hash_init(ngx_http_agentstream_json_hash_t *h)
 
 
 /*
- * Bytes are xored into the word at their place in the text, and each eighth
- * byte mixes it: the state depends on the text only, not on how it was cut.
+ * Each byte is xored into the word at its position in the text, and after
+ * every eighth byte the word is mixed.  So the state depends only on the text,
+ * not on how it was cut.
  */
 
 static void
@@ -647,8 +653,9 @@ ngx_http_agentstream_json_hash_bytes(ngx_http_agentstream_json_hash_t *h,
 
     h->len += len;
 
-    /* what has no room in a word is for the next; in two steps, for if all
-       has, there is nothing left */
+    /* the bytes that do not fit into this word go into the next; the shift
+       is made in two steps, because a shift by 64 is undefined when all
+       bytes fit */
 
 #if (NGX_HAVE_LITTLE_ENDIAN)
 
@@ -743,7 +750,8 @@ ngx_http_agentstream_json_hash_prefix(ngx_http_agentstream_json_hash_t *h,
             return NGX_DECLINED;
         }
 
-        /* as many bytes as can be needed: an escape never decodes to more */
+        /* the most bytes that can be needed, because an escape never decodes
+           to more bytes than it has */
 
         q = memchr(p, '\\', n);
 

@@ -2,9 +2,8 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * OpenCode's events, paths and ids; see the header.  Nothing
- * that comes from OpenCode or from a client gets into a path unless it has an
- * id's form.
+ * OpenCode's events, paths and ids; see the header.  Nothing that comes from
+ * OpenCode or from a client gets into a path unless it has the form of an id.
  */
 
 
@@ -13,7 +12,8 @@
 #include "ngx_http_agentstream_opencode.h"
 
 
-/* nginx's own numbers: its header is not for a pure part */
+/* the same numbers as nginx's NGX_HTTP_GET and so on, whose header a pure part
+   must not include */
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_GET         0x0002
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_POST        0x0008
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_DELETE      0x0020
@@ -21,14 +21,16 @@
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_ID_MAX      64
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_PARENT_MAX  4096
 
-/* how much is taken of an answer: a word or an error; a session with all that
-   was reverted in it, or who is busy; a message while it is written; a list */
+/* size limits of answers: a single value or an error; a session, which may
+   contain all that was reverted in it, or the list of busy sessions; a message
+   while it is being written; a list */
 #define NGX_HTTP_AGENTSTREAM_ANSWER_SHORT    65536
 #define NGX_HTTP_AGENTSTREAM_ANSWER_SESSION  (1024 * 1024)
 #define NGX_HTTP_AGENTSTREAM_ANSWER_MESSAGE  (4 * 1024 * 1024)
 #define NGX_HTTP_AGENTSTREAM_ANSWER_LIST     (16 * 1024 * 1024)
 
-/* and of a message in the list of all, with the files in it */
+/* the size limit of one message, with its files, in the list of all
+   messages */
 #define NGX_HTTP_AGENTSTREAM_ANSWER_ELEMENT  (64 * 1024 * 1024)
 
 
@@ -133,8 +135,8 @@ ngx_http_agentstream_opencode_peek(ngx_str_t *data,
     last = p + data->len;
 
     /*
-     * A quote inside of a string is escaped, so that in valid JSON these
-     * anchors, each after the other, cannot match anything but the keys.
+     * A quote inside a string is escaped.  So in valid JSON these texts, one
+     * after the other, can match nothing but the keys.
      */
 
     p = ngx_http_agentstream_opencode_skip_text(p, last, "{\"id\":\"");
@@ -362,7 +364,7 @@ ngx_http_agentstream_opencode_created(u_char *p, u_char *last,
             break;
         }
 
-        /* the name of a member, not the end of a text */
+        /* it must be the name of a member, not the end of a text */
 
         if (p[-1] != ',' && p[-1] != '{') {
             continue;
@@ -517,7 +519,8 @@ ngx_http_agentstream_opencode_session(ngx_http_agentstream_event_t *ev)
         return session;
     }
 
-    /* older versions: only the thing itself tells its session */
+    /* in events of older versions only the object itself contains its
+       session */
 
     switch (ev->type) {
 
@@ -620,6 +623,34 @@ ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
 
     (void) ngx_escape_uri(p, directory->data, directory->len,
                           NGX_ESCAPE_URI_COMPONENT);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
+    ngx_http_agentstream_address_t *addr, ngx_uint_t limit)
+{
+    u_char  *p, *args;
+
+    args = ngx_pnalloc(pool, addr->args.len + sizeof("&limit=") - 1
+                             + NGX_INT_T_LEN);
+    if (args == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = args;
+
+    if (addr->args.len) {
+        p = ngx_cpymem(p, addr->args.data, addr->args.len);
+        *p++ = '&';
+    }
+
+    p = ngx_sprintf(p, "limit=%ui", limit);
+
+    addr->args.data = args;
+    addr->args.len = p - args;
 
     return NGX_OK;
 }

@@ -14,8 +14,8 @@
 
 
 /*
- * OpenCode's own names: its events, paths and ids.  Nothing
- * above knows how OpenCode spells an event or a path.
+ * OpenCode's own names: its events, paths and ids.  No other part knows how
+ * OpenCode names an event or a path.
  */
 
 
@@ -44,42 +44,44 @@ typedef enum {
 } ngx_http_agentstream_event_e;
 
 
-/* slices of the event's own bytes, valid as long as those are */
+/* slices that point into the event's bytes, and are valid as long as these
+   are */
 
 typedef struct {
-    ngx_str_t                            data;        /* all of it */
+    ngx_str_t                            data;        /* the whole event */
     ngx_uint_t                           type;
-    ngx_str_t                            session;     /* empty: of none */
+    ngx_str_t                            session;     /* empty: no session's */
     ngx_str_t                            parent;      /* of session.created */
     u_char                              *rest;        /* after _peek(): what
                                                          follows the session */
 
-    /* of a text's delta, after _read(); the text is still escaped */
+    /* of a text delta, set by _read(); the text is still escaped */
     ngx_str_t                            message;
     ngx_str_t                            part;
     ngx_str_t                            text;
 
-    /* after _parse() */
+    /* set by _parse() */
     ngx_http_agentstream_json_t         *json;
     ngx_uint_t                           properties;
 } ngx_http_agentstream_event_t;
 
 
 /*
- * Type, session and parent by looking at the raw bytes only.  NGX_DECLINED:
- * the event does not stand in OpenCode's usual order, only a parse can tell.
- * An event that is none of ours costs nothing but this.
+ * Finds type, session and parent by looking at the raw bytes only.  For an
+ * event that concerns nobody here this is the only cost.  NGX_DECLINED: the
+ * members are not in OpenCode's usual order, so the event has to be parsed.
  */
 ngx_int_t ngx_http_agentstream_opencode_peek(ngx_str_t *data,
     ngx_http_agentstream_event_t *ev);
 
-/* the whole event: validated and indexed in json; NGX_DECLINED: no valid event,
-   NGX_ERROR: no memory */
+/* validates the whole event and indexes it in json; NGX_DECLINED: not a valid
+   event, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_opencode_parse(ngx_str_t *data,
     ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev);
 
-/* the rest of what _peek() has found: a text's delta in OpenCode's usual order
-   is cut out and never parsed, all else is, as by _parse() */
+/* reads the rest of an event that _peek() accepted: a text delta in OpenCode's
+   usual order is cut out without parsing, all other events are parsed as by
+   _parse() */
 ngx_int_t ngx_http_agentstream_opencode_read(ngx_str_t *data,
     ngx_http_agentstream_json_t *json, ngx_http_agentstream_event_t *ev);
 
@@ -95,7 +97,8 @@ ngx_int_t ngx_http_agentstream_opencode_read(ngx_str_t *data,
      == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
 
 
-/* requests: paths below the internal location's prefix, with "directory" */
+/* OpenCode's requests: paths below the prefix of the internal location, with
+   "directory" as an argument */
 
 typedef enum {
     NGX_HTTP_AGENTSTREAM_GET_EVENTS = 0,     /* GET event */
@@ -116,83 +119,86 @@ typedef enum {
 } ngx_http_agentstream_opencode_request_e;
 
 
-/* one exchange's address; session, id and directory may be NULL where the
-   path has none; directory is percent-encoded into args */
+/* the address of one request */
 typedef struct {
     ngx_uint_t                           method;      /* NGX_HTTP_GET, ... */
     ngx_str_t                            uri;         /* without prefix */
     ngx_str_t                            args;
-    size_t                               limit;       /* of the answer; of a
-                                                         list of messages: of
-                                                         one of them */
+    size_t                               limit;       /* of the answer, or of
+                                                         one message in a list
+                                                         of messages */
 } ngx_http_agentstream_address_t;
 
-/* NGX_DECLINED: session or id has not the form of an id */
+/* session, id and directory may be NULL if the path has none; the directory is
+   percent-encoded into args; NGX_DECLINED: session or id does not have the
+   form of an id */
 ngx_int_t ngx_http_agentstream_opencode_address(ngx_pool_t *pool,
     ngx_http_agentstream_address_t *addr, ngx_uint_t request,
     ngx_str_t *session, ngx_str_t *id, ngx_str_t *directory);
 
-/* only the last so many elements of a list */
+/* adds an argument, so that the answer has only the last elements of a list */
 ngx_int_t ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
     ngx_http_agentstream_address_t *addr, ngx_uint_t limit);
 
 
-/* the "directory" of a session, from what GET session/{id} answers;
-   NGX_DECLINED: it is no such answer */
+/* the "directory" of a session, from the answer to GET session/{id};
+   NGX_DECLINED: it is not such an answer */
 ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *session, ngx_str_t *directory);
 
-/* the session whose subagent a session is, from the same; empty: it is none's,
-   NGX_DECLINED: it is no such answer */
+/* the parent of a session, from the same answer; empty: the session is not a
+   subagent's, NGX_DECLINED: it is not such an answer */
 ngx_int_t ngx_http_agentstream_opencode_parent(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *session, ngx_str_t *parent);
 
-/* NGX_OK: it is what GET or POST session answers, with this id, or with any if
-   session is NULL; NGX_DECLINED: it is not, NGX_ERROR: no memory */
+/* NGX_OK: this is an answer to GET or POST session, with this id, or with any
+   id if session is NULL; NGX_DECLINED: it is not, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
     ngx_str_t *session);
 /* the same for a list, and for any JSON text at all */
 ngx_int_t ngx_http_agentstream_opencode_is_list(ngx_str_t *answer);
 ngx_int_t ngx_http_agentstream_opencode_is_json(ngx_str_t *answer);
 
-/* how a client is told that a call has failed with this status; nonsense: it
-   was answered, but not with what was asked for */
+/* the message and code for a client when a call has failed with this status;
+   nonsense: there was an answer, but not what was asked for */
 const char *ngx_http_agentstream_opencode_failure(ngx_uint_t status,
     ngx_uint_t nonsense, ngx_uint_t *code);
 
-/* whether a session is busy, from what GET session/status answers;
-   NGX_DECLINED: it is not, NGX_ERROR: it is no such answer */
+/* whether a session is busy, from the answer to GET session/status;
+   NGX_DECLINED: it is not busy, NGX_ERROR: it is not such an answer */
 ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
     ngx_str_t *session);
 
-/* the session in which something waits, from what GET question or GET
-   permission answers; empty: it does not wait, NGX_DECLINED: it is no such
-   answer */
+/* the session in which a question or permission request waits, from the answer
+   to GET question or GET permission; empty: it does not wait, NGX_DECLINED: it
+   is not such an answer */
 ngx_int_t ngx_http_agentstream_opencode_waits(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *id, ngx_str_t *owner);
 
 /*
- * What the state of a tool call that is over means for the message it is in.
- * NGX_OK: the model is told of it, so that another step follows.  NGX_ABORT:
- * somebody has rejected it, and OpenCode stops after this step.  NGX_DECLINED:
- * neither, as it was interrupted or is the provider's own.
+ * What the final state of a tool call means for its message.  NGX_OK: the
+ * model is told the result, so another step follows.  NGX_ABORT: somebody
+ * rejected the tool call, and OpenCode stops after this step.  NGX_DECLINED:
+ * neither, because the tool call was interrupted or is the provider's own.
  */
 ngx_int_t ngx_http_agentstream_opencode_called(
     ngx_http_agentstream_json_t *json, ngx_uint_t part, ngx_uint_t state);
 
 /*
- * Whether a message opens a turn; those before it in the list were asked for
- * first, with the same "again", 0 at the beginning.  NGX_DECLINED: it does not,
- * like what a compaction puts into a turn; NGX_AGAIN: it is the turn's prompt
- * once more, which was too long before the compaction.
+ * Whether a message opens a turn, that is, is a prompt.  Ask for all messages
+ * of a list in order, with the same "again", which is 0 at first.
+ * NGX_DECLINED: it does not, for example because a compaction added it to a
+ * turn; NGX_AGAIN: it repeats the turn's own prompt, which was too long before
+ * the compaction.
  */
 ngx_int_t ngx_http_agentstream_opencode_opens(
     ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t *again);
 
 /*
- * The last message that opens a turn, or else what the first one belongs to.
- * Zero it, and give it each message of GET session/{id}/message; then it is
- * empty when there were none, or when nmessages is not 0: nonsense.
+ * Finds the last message that opens a turn or, if there is none, the message
+ * that the first one belongs to.  Zero it, and give it each message of GET
+ * session/{id}/message.  The id is empty if there were no messages, or if they
+ * make no sense (nmessages is not 0).
  */
 
 typedef struct {
@@ -216,8 +222,8 @@ ngx_uint_t ngx_http_agentstream_opencode_session_id(ngx_str_t *id);
 /* the same rule with any lower case prefix and "_" ("que_", "per_", "msg_") */
 ngx_uint_t ngx_http_agentstream_opencode_id(ngx_str_t *id);
 
-/* OpenCode's ascending form: msec * 4096 + counter, then 14 base-62 digits
-   made of the 16 random bytes given */
+/* writes an id in OpenCode's ascending form: msec * 4096 + counter, then 14
+   base-62 digits made from the 16 random bytes given */
 void ngx_http_agentstream_opencode_message_id(u_char *dst, uint64_t msec,
     ngx_uint_t counter, u_char *random);
 

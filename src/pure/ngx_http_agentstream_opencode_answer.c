@@ -5,7 +5,7 @@
 
 
 /*
- * What OpenCode's answers say of a session.
+ * Reads OpenCode's answers about sessions.
  */
 
 
@@ -68,7 +68,7 @@ ngx_http_agentstream_opencode_is_json(ngx_str_t *answer)
 }
 
 
-/* type NONE: any */
+/* type NONE: any type will do */
 
 static ngx_int_t
 ngx_http_agentstream_opencode_is(ngx_str_t *answer, ngx_uint_t type,
@@ -129,7 +129,8 @@ ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
              v;
              v = ngx_http_agentstream_json_next(&json, json.root, v))
         {
-            /* it lists those that are busy or wait for a retry */
+            /* the answer lists the sessions that are busy or wait for a
+               retry */
 
             name = ngx_http_agentstream_json_string(&json, v);
 
@@ -160,8 +161,9 @@ ngx_http_agentstream_opencode_called(ngx_http_agentstream_json_t *json,
     ngx_str_t   error;
     ngx_uint_t  i, metadata;
 
-    /* at the end of "error"; before it older versions have the error's class,
-       and behind it advice, if the model shall go on with that */
+    /* these texts are at the end of "error"; older versions put the class of
+       the error before them, and advice follows them if the model shall
+       continue with it */
 
     static ngx_str_t  rejected[] = {
         ngx_string("The user rejected permission to use this specific tool "
@@ -220,7 +222,7 @@ ngx_http_agentstream_opencode_opens(ngx_http_agentstream_json_t *json,
             && (ngx_http_agentstream_json_get(json, info, "error")
                 || ngx_http_agentstream_json_get(json, info, "finish") == 0))
         {
-            /* nothing is repeated after a compaction that failed */
+            /* no prompt is repeated after a compaction that failed */
             *again = 0;
         }
 
@@ -377,7 +379,7 @@ ngx_http_agentstream_opencode_parent(ngx_pool_t *pool, ngx_str_t *answer,
 }
 
 
-/* of a session's id, or of none */
+/* copies a session's id, which may be empty */
 
 static ngx_int_t
 ngx_http_agentstream_opencode_copy(ngx_pool_t *pool, ngx_str_t *id,

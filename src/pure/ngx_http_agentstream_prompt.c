@@ -5,8 +5,8 @@
 
 
 /*
- * The prompt.  Fields are checked by a table; values that OpenCode
- * knows under the same name are copied as they stand.
+ * The prompt.  A table describes its fields; values that OpenCode accepts
+ * under the same name are copied unchanged.
  */
 
 
@@ -17,7 +17,8 @@
 
 #define NGX_HTTP_AGENTSTREAM_REQUEST_ID_MAX  128
 
-/* how OpenCode's body begins: the id has a place that is easily found */
+/* OpenCode's body begins with the id of the message, so that it is easy to
+   find when it is set later */
 #define NGX_HTTP_AGENTSTREAM_PROMPT_HEAD     "{\"messageID\":\""
 
 
@@ -147,7 +148,7 @@ refuse:
 }
 
 
-/* for this module, not for OpenCode */
+/* this field is for the module, not for OpenCode */
 
 static ngx_int_t
 ngx_http_agentstream_prompt_request_id(ngx_http_agentstream_fields_t *fields,

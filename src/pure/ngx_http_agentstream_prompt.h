@@ -14,10 +14,10 @@
 
 
 /*
- * A client's send-message body in, OpenCode's prompt body out.
- * Nothing that is not understood is passed on, and nothing that would have
- * OpenCode read what it should not: it opens the files that a prompt names
- * without asking anybody.
+ * Turns a client's send-message body into the body of OpenCode's prompt.
+ * Fields that are not understood are not passed on, nor are those that would
+ * make OpenCode read files it should not: OpenCode opens the files that a
+ * prompt names without asking anybody.
  */
 
 
@@ -31,19 +31,19 @@ typedef struct {
 } ngx_http_agentstream_prompt_t;
 
 
-/* conf NULL: all is allowed; id_len: of the user message's id; NGX_OK,
-   NGX_DECLINED: error says why, NGX_ERROR: no memory */
+/* conf NULL: all fields are allowed; id_len: the length of the user message's
+   id; NGX_OK, NGX_DECLINED: error tells why, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_prompt_build(ngx_pool_t *pool,
     ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text, size_t id_len,
     ngx_http_agentstream_prompt_t *prompt);
 
-/* the user message's id, of the length that build() was told */
+/* sets the user message's id, whose length must be the one given to build() */
 void ngx_http_agentstream_prompt_set_id(ngx_str_t *body, ngx_str_t *id);
 
 /*
  * The first field that names a file outside of the session's directory, or
- * NULL.  files is a list that can be copied as it is: name and path, each with
- * a zero behind it, then the next name.
+ * NULL. files is a list that can be copied as it is: a name and a path, each
+ * followed by a zero byte, then the next name.
  */
 const char *ngx_http_agentstream_prompt_outside(ngx_str_t *files,
     ngx_str_t *directory);

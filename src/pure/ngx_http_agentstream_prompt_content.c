@@ -5,8 +5,7 @@
 
 
 /*
- * What a prompt says in ACP's content blocks, rewritten as OpenCode's
- * parts.
+ * Rewrites a prompt of ACP's content blocks as OpenCode's parts.
  */
 
 
@@ -196,7 +195,8 @@ ngx_http_agentstream_prompt_link(ngx_http_agentstream_prompt_ctx_t *ctx,
     if (ngx_http_agentstream_prompt_scheme(ctx, v[0])
         != NGX_HTTP_AGENTSTREAM_SCHEME_FILE)
     {
-        /* OpenCode opens files only; anything else is told to the model */
+        /* OpenCode can open files only; any other URI is passed to the model
+           as text */
 
         ngx_http_agentstream_prompt_text(fields, v[0]);
         return NGX_OK;
@@ -253,7 +253,7 @@ ngx_http_agentstream_prompt_resource(ngx_http_agentstream_prompt_ctx_t *ctx,
                                                   "an object");
     }
 
-    /* where it is from ("uri") is not told: OpenCode would open it */
+    /* the resource's "uri" is not passed on, because OpenCode would open it */
 
     text = ngx_http_agentstream_json_get(json, resource, "text");
 
@@ -306,7 +306,8 @@ ngx_http_agentstream_prompt_data(ngx_http_agentstream_prompt_ctx_t *ctx,
 }
 
 
-/* letters, digits and these, and not empty */
+/* whether the text is not empty, and consists of letters, digits and the given
+   characters */
 
 static ngx_uint_t
 ngx_http_agentstream_prompt_only(ngx_str_t *text, const char *others)
@@ -339,8 +340,8 @@ ngx_http_agentstream_prompt_text(ngx_http_agentstream_fields_t *fields,
 }
 
 
-/* in place, where only its own bytes are overwritten; a value that is absent,
-   or no string, is empty */
+/* decodes a string in place, which overwrites only its own bytes; a value that
+   is absent, or not a string, is empty */
 
 static ngx_str_t
 ngx_http_agentstream_prompt_decoded(ngx_http_agentstream_fields_t *fields,

@@ -5,10 +5,11 @@
 
 
 /*
- * The files that a prompt names.  OpenCode reads them before any
- * permission is asked, so a URI is only passed on if there are no two ways to
- * read it: OpenCode's parser drops tabs, turns backslashes, knows a dozen
- * spellings of "..".  What is listed is the path as OpenCode will open it.
+ * The files that a prompt names.  OpenCode reads them without asking for a
+ * permission.  So a URI is passed on only if it can be read in just one way:
+ * OpenCode's parser drops tabs, turns backslashes into slashes, and accepts a
+ * dozen spellings of "..".  The list contains each path as OpenCode will open
+ * it.
  */
 
 
@@ -38,7 +39,8 @@ ngx_http_agentstream_prompt_scheme(ngx_http_agentstream_prompt_ctx_t *ctx,
     u_char     buf[32];
     ngx_str_t  text;
 
-    /* enough for a scheme however it is escaped; the rest may be large */
+    /* enough bytes for a scheme, however it is escaped; the rest may be
+       large */
 
     text = ngx_http_agentstream_json_string(&ctx->fields.json, uri);
     text.len = ngx_min(text.len, sizeof(buf));
@@ -93,7 +95,7 @@ ngx_http_agentstream_prompt_file(ngx_http_agentstream_prompt_ctx_t *ctx,
 }
 
 
-/* behind what is listed, which may be moved for it */
+/* makes room at the end of the list, which may be moved for it */
 
 static u_char *
 ngx_http_agentstream_prompt_room(ngx_http_agentstream_prompt_ctx_t *ctx,
@@ -126,7 +128,7 @@ ngx_http_agentstream_prompt_room(ngx_http_agentstream_prompt_ctx_t *ctx,
 }
 
 
-/* in place; NGX_OK, NGX_DECLINED */
+/* decodes the path in place; NGX_OK, NGX_DECLINED */
 
 static ngx_int_t
 ngx_http_agentstream_prompt_path(ngx_str_t *uri)
@@ -148,7 +150,8 @@ ngx_http_agentstream_prompt_path(ngx_str_t *uri)
         }
     }
 
-    /* also where another host begins; a space at the end would be dropped */
+    /* this also refuses a path that begins with another host; a space at the
+       end would be dropped by OpenCode */
 
     if (src == last || *src != '/' || last[-1] == ' ') {
         return NGX_DECLINED;
@@ -157,7 +160,7 @@ ngx_http_agentstream_prompt_path(ngx_str_t *uri)
     while (src < last && *src != '?') {
         ch = *src++;
 
-        /* "C|" would be a drive */
+        /* "C|" would mean a drive */
 
         if (ch == '#' || ch == '|') {
             return NGX_DECLINED;
@@ -191,8 +194,8 @@ ngx_http_agentstream_prompt_path(ngx_str_t *uri)
 }
 
 
-/* no segment that is empty (but the last), "." or "..", nothing that could be
-   decoded once more, and valid UTF-8 */
+/* refuses empty segments (except the last), "." and "..", anything that could
+   be decoded once more, and invalid UTF-8 */
 
 static ngx_int_t
 ngx_http_agentstream_prompt_plain(ngx_str_t *path)
@@ -241,7 +244,7 @@ ngx_http_agentstream_prompt_plain(ngx_str_t *path)
 }
 
 
-/* the lines of the file that are meant: "?start=10" or "?start=10&end=20" */
+/* the selected lines of the file: "?start=10" or "?start=10&end=20" */
 
 static ngx_uint_t
 ngx_http_agentstream_prompt_lines(u_char *p, u_char *last)
@@ -300,7 +303,7 @@ ngx_http_agentstream_prompt_outside(ngx_str_t *files, ngx_str_t *directory)
 }
 
 
-/* the directory itself, or below it */
+/* whether the path is the directory itself, or below it */
 
 static ngx_uint_t
 ngx_http_agentstream_prompt_inside(u_char *path, size_t len,

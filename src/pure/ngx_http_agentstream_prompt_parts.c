@@ -5,9 +5,9 @@
 
 
 /*
- * What a prompt says in OpenCode's own parts.  They are passed on as
- * they are, but only with the members that are known, and only if none of them
- * has OpenCode do what the client may not do.
+ * Checks a prompt of OpenCode's own parts.  They are passed on unchanged, but
+ * only with known members, and only if they do not make OpenCode do what the
+ * client may not do.
  */
 
 
@@ -47,8 +47,8 @@ static ngx_int_t ngx_http_agentstream_prompt_task_model(
 
 
 /*
- * Of what OpenCode would take, not "id": a part that has the id of another one
- * takes its place, in whatever session that is.
+ * OpenCode would also accept "id".  It is refused, because a part with the id
+ * of another one replaces that one, even in another session.
  */
 
 static ngx_http_agentstream_prompt_member_t
@@ -185,7 +185,8 @@ ngx_http_agentstream_prompt_part(ngx_http_agentstream_prompt_ctx_t *ctx,
                            ctx->index, known->type);
     }
 
-    /* of a name that is repeated OpenCode takes the last, we look at all */
+    /* if a name is repeated, OpenCode uses the last value, so check all of
+       them */
 
     for (v = ngx_http_agentstream_json_first(json, part);
          v;
@@ -245,7 +246,7 @@ ngx_http_agentstream_prompt_url(ngx_http_agentstream_prompt_ctx_t *ctx,
 }
 
 
-/* a "resource" is read from an MCP server, whatever the part's URL is */
+/* a "resource" would be read from an MCP server, whatever the part's URL is */
 
 static ngx_int_t
 ngx_http_agentstream_prompt_source(ngx_http_agentstream_prompt_ctx_t *ctx,
@@ -270,9 +271,9 @@ ngx_http_agentstream_prompt_source(ngx_http_agentstream_prompt_ctx_t *ctx,
 
 
 /*
- * In a subagent's prompt OpenCode opens whatever is named as @path, from the
- * root of the project, which may be "/".  An @ within a word, or after a
- * backtick, is just an @.
+ * In the prompt of a subagent OpenCode opens every file that is named as
+ * @path, relative to the root of the project, which may be "/".  An @ within a
+ * word, or after a backtick, has no such meaning.
  */
 
 static ngx_int_t

@@ -5,11 +5,12 @@
 
 
 /*
- * Server-sent events (HTML standard, 9.2.6): a parser fed by pieces.
- * Pure: malloc() only, no pool, no log, no I/O.
- * Invariant: each input byte is looked at a constant number of times, however
- * the stream is cut; between feeds all state is in the sse object, and it is
- * complete before each call of the handler, which may reset or free it.
+ * Server-sent events (HTML standard, 9.2.6): a parser that is fed piece by
+ * piece.  Pure: malloc() only, no pool, no log, no I/O.  Invariant: each input
+ * byte is looked at a constant number of times, however the stream is cut.
+ * Between two calls of sse_feed() the whole state is in the sse object; it is
+ * also complete before each call of the handler, which may reset or free the
+ * object.
  */
 
 
@@ -22,7 +23,7 @@
 #define NGX_HTTP_AGENTSTREAM_SSE_KEEP_SIZE  262144
 
 
-/* what the next byte is part of; from sw_line to sw_colon in this order */
+/* what the next byte is part of; the order from sw_line to sw_colon matters */
 
 typedef enum {
     sw_bom0 = 0,
@@ -68,7 +69,7 @@ ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse, u_char *data,
 
     last = data + len;
 
-    /* the event's only data line so far, where it lies in the input */
+    /* the event's only data line so far, if it is still in the input */
     ngx_str_null(&held);
 
     cr = ngx_http_agentstream_sse_find(data, last, CR);
@@ -96,7 +97,7 @@ ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse, u_char *data,
 
         if (sse->state == sw_line && p == end) {
 
-            /* LF after CR is just one more empty line */
+            /* treat an LF after a CR like one more empty line */
 
             rc = ngx_http_agentstream_sse_dispatch(sse, &held);
             if (rc != NGX_OK) {
@@ -165,7 +166,8 @@ ngx_http_agentstream_sse_find(u_char *p, u_char *last, u_char ch)
 }
 
 
-/* before a line: a byte order mark at the very start, LF after CR */
+/* handles what may precede a line: a byte order mark at the very start, an LF
+   after a CR */
 
 static u_char *
 ngx_http_agentstream_sse_lead(ngx_http_agentstream_sse_t *sse, u_char *p)

@@ -13,15 +13,15 @@
 
 
 /*
- * Server-sent events, as OpenCode sends them.  An event that lies whole in
- * one piece of input is handed over where it lies; only what is cut by the end
- * of a piece is copied.
+ * Server-sent events, as OpenCode sends them.  An event that is complete in
+ * one piece of input is handed over where it is; only an event that continues
+ * in the next piece is copied.
  */
 
 
 /* data is NULL for an event that was skipped because it exceeded the limit;
-   anything but NGX_OK stops sse_feed(), which returns it, touches the object
-   no more, and drops the rest of the input */
+   any result but NGX_OK stops sse_feed(), which returns it, does not touch the
+   object again, and drops the rest of the input */
 typedef ngx_int_t (*ngx_http_agentstream_sse_event_pt)(void *ctx,
     ngx_str_t *data);
 
@@ -33,20 +33,22 @@ typedef struct {
     ngx_http_agentstream_sse_event_pt   handler;
     void                               *ctx;
 
-    u_char                             *buf;      /* an event cut by the end
-                                                     of the input, malloc()ed */
+    u_char                             *buf;      /* an event that continues
+                                                     in the next input,
+                                                     malloc()ed */
     size_t                              len;
     size_t                              size;
     ngx_uint_t                          state;
-    unsigned                            skip:1;   /* event is over the limit */
-    unsigned                            started:1;  /* event has data */
+    unsigned                            skip:1;   /* the event exceeds the
+                                                     limit */
+    unsigned                            started:1;  /* the event has data */
 } ngx_http_agentstream_sse_t;
 
 
 /* NGX_OK, NGX_ERROR: no memory, or what the handler returned */
 ngx_int_t ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse,
     u_char *data, size_t len);
-/* forget a partial event, as for a new connection; frees the buffer */
+/* forgets a partial event, as needed for a new connection; frees the buffer */
 void ngx_http_agentstream_sse_reset(ngx_http_agentstream_sse_t *sse);
 
 

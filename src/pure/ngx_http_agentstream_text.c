@@ -5,7 +5,7 @@
 
 
 /*
- * Texts for a log.
+ * Texts that are written to a log.
  */
 
 

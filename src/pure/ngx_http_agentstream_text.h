@@ -13,18 +13,18 @@
 
 
 /*
- * Whatever clients, OpenCode or variables say is escaped before
- * it goes to a log: a line end in it would make a line of its own.
+ * Texts of clients, OpenCode or variables are escaped before they are written
+ * to a log, because a line end in them would begin a new line of the log.
  */
 
 
-/* room for the text of one log line */
+/* the size of a buffer for one escaped text */
 #define NGX_HTTP_AGENTSTREAM_TEXT_SIZE  512
 
-/* what is not a printable ASCII character, and quotes and backslashes, become
-   \xHH, as in nginx's own access logs; what finds no room is cut off, and "..."
-   says so; buf has NGX_HTTP_AGENTSTREAM_TEXT_SIZE bytes, and is what the result
-   points to */
+/* characters that are not printable ASCII, quotes and backslashes become \xHH,
+   as in nginx's own access logs; a text that is too long is cut off, and "..."
+   is appended; the result points into buf, which has
+   NGX_HTTP_AGENTSTREAM_TEXT_SIZE bytes */
 ngx_str_t ngx_http_agentstream_text_escape(u_char *buf, ngx_str_t *src);
 
 
