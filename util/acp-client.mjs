@@ -4,10 +4,9 @@
 //
 //   node util/acp-client.mjs --cwd DIRECTORY COMMAND... <prompts >answers
 //
-// Prompts: one JSON object per line, {name, text, model?}.  Each gets a
-// session of its own, all run at once, and each answer is a line {name,
-// updates: [ACP session updates], stopReason | error}.  Permissions are
-// allowed once.
+// Prompts: one JSON object per line, {name, text, model?}.  Each gets its own
+// session, and all run at once.  Each answer is a line {name, updates: [ACP
+// session updates], stopReason | error}.  Permissions are allowed once.
 
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -38,7 +37,7 @@ function request(method, params) {
   });
 }
 
-// What the agent asks of its client.
+// requests that the agent sends to its client
 
 const METHODS = {
   "session/update": ({ sessionId, update }) => {
@@ -112,7 +111,7 @@ async function run({ name, text, model }) {
     answer.error = error;
   }
 
-  // updates may come behind the response
+  // updates may arrive after the response
 
   await new Promise((resolve) => setTimeout(resolve, 300));
   console.log(JSON.stringify(answer));

@@ -1,16 +1,17 @@
 #!/usr/bin/env node
 //
-// Holds packets against ACP's JSON schema (v1).
+// Compares packets with ACP's JSON schema (v1).
 //
 //   node util/acp-validate.mjs NPM-DIRECTORY <packets
 //
 // One packet per line on stdin.  Prints {"seen": {TYPE: COUNT}, "own": [TYPE],
 // "deviations": [{packet, path, problem, example}]}: what was read, the types
-// that ACP has no shape for, and each way in which one that has a shape is not
-// of it, once.  In a path, [] stands for any index.
+// that ACP does not define, and each way in which a packet that ACP defines
+// deviates from it, once.  In a path, [] stands for any index.
 //
-// The schema allows unknown members everywhere; here they are "extra", so
-// that the list is of all a strict client might stumble over.
+// The schema allows unknown members everywhere.  Here they are reported as
+// "extra", so that the list contains everything that a strict client might
+// refuse.
 
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -50,7 +51,7 @@ for (const [type, [name, update]] of Object.entries(SHAPES)) {
   });
 }
 
-// The definitions a value may be of, references followed.
+// The definitions that a value may have, with references resolved.
 
 function* definitions(node, value) {
   if (node.$ref) {
@@ -72,8 +73,8 @@ function* definitions(node, value) {
   yield node;
 }
 
-// Paths of members that no definition names; any value goes where the schema
-// says nothing of members.
+// Paths of members that no definition names.  Where the schema does not list
+// members, any value is allowed.
 
 function* extras(nodes, value, path) {
   if (Array.isArray(value)) {

@@ -159,7 +159,7 @@ function number(text) {
   return Number(text);
 }
 
-// What is shown to somebody who just says something.
+// The demonstration for a prompt without orders.
 
 function demonstration(prompt, messages) {
   const system = messages.filter((m) => m.role === "system").map(textOf);
@@ -226,7 +226,7 @@ function send(response, status, body, headers = {}) {
   response.end(text);
 }
 
-// Carries out one step.  `sink` is a stream or a collector of the same shape.
+// Performs one step. `sink` is a stream or a collector with the same methods.
 
 async function play(orders, sink) {
   let split = "word";
@@ -412,7 +412,7 @@ class Stream {
     this.response.end();
   }
 
-  // What was written must be on its way before the connection goes.
+  // What was written must be sent before the connection is closed.
 
   async cut() {
     await sleep(50);

@@ -1,6 +1,6 @@
-# Unit tests, fuzzers and the budget, for the Makefile: ordinary programs of the
-# parts and of a few files of nginx's core, whose undefined behaviour is not
-# ours to mend.
+# Rules for unit tests, fuzzers and the instruction budget: ordinary programs
+# that are linked from parts of the module and a few files of nginx's core.  We
+# do not correct undefined behaviour in nginx's core.
 
 INCLUDES := -I src -I src/pure -I src/store -I t/unit $(foreach dir,objs \
 	src/core src/event src/event/modules src/event/quic src/os/unix \
@@ -50,7 +50,7 @@ $(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(HEADERS) \
 	@$(FUZZ_CC) -g -O1 -Wall -fsanitize=fuzzer $(SANITIZE) $(INCLUDES) \
 	    -o $@ $< $(filter %.a,$^) -lcjson
 
-# Instructions are counted on what users get: no sanitizers.
+# Instructions are counted in the code that users run, without sanitizers.
 $(BUILD)/bench/budget: bench/budget.c $(wildcard t/unit/*.h) $(HEADERS) \
     $(BUILD)/bench/libparts.a $(BUILD)/bench/libngxcore.a
 	@$(CC) -g -O2 $(WARN) $(INCLUDES) -o $@ $< $(filter %.a,$^)
