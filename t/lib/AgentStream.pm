@@ -1,7 +1,7 @@
 package AgentStream;
 
-# A test's world: a scripted (or real) OpenCode, an nginx with the module, and
-# clients.  In the idiom of nginx-tests:
+# The environment of a test: a scripted (or real) OpenCode, an nginx with the
+# module, and clients.  It is used like nginx-tests:
 #
 #     use AgentStream;
 #
@@ -11,8 +11,9 @@ package AgentStream;
 #     check_turn($c, 'plain text');
 #     $t->done();
 #
-# done() ends every test and fails it for an alert, a sanitizer's report, a
-# leaked connection, a process that does not leave, a worker that died.
+# done() ends every test.  It makes the test fail if there is an alert, a
+# report of a sanitizer, a leaked connection, a process that does not exit, or
+# a worker that died.
 
 use strict;
 use warnings;
@@ -52,9 +53,9 @@ sub import {
 }
 
 
-# globals, http, server, location, internal: text for these places;
-# conf: another template; workers, level, tls; opencode: scripted, real, none
-# or a port; nginx: 0 to start it later; timeout of the whole test, seconds
+# globals, http, server, location, internal: text for these blocks; conf:
+# another template; workers, level, tls; opencode: scripted, real, none or a
+# port; nginx: 0 to start it later; timeout of the whole test in seconds
 
 sub new {
     my ($class, %args) = @_;
@@ -70,7 +71,7 @@ sub new {
     $SIG{PIPE} = 'IGNORE';
     alarm(scaled($self->{timeout} // 60));
 
-    # another one may do the same
+    # another test may remove the same directories
     remove_tree((grep { /\.(\d+)\.\d+$/ && !kill 0, $1 } glob "$base.*"),
                 { error => \my $gone });
     make_path($self->{dir});
@@ -88,7 +89,7 @@ sub new {
 
 # ---- clients
 
-# a session of its own for every turn
+# a new session for every turn
 
 sub session {
     my ($self) = @_;
@@ -139,7 +140,7 @@ sub request {
 }
 
 
-# content: text, or a hash for the whole body; path: another one
+# content: text, or a hash for the whole body; path: another path
 
 sub message_request {
     my ($self, $session, $content, %args) = @_;
@@ -172,7 +173,7 @@ sub turn {
 }
 
 
-# the same by curl, for HTTP/2 and TLS
+# the same with curl, for HTTP/2 and TLS
 
 sub curl_turn {
     my ($self, $session, $content, $base, @args) = @_;
@@ -201,7 +202,7 @@ sub done {
 }
 
 
-# the same for one of several worlds of a test
+# the same for one of several environments of a test
 
 sub finish {
     my ($self) = @_;

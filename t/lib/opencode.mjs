@@ -1,9 +1,11 @@
-// The scripted OpenCode: the REST surface and event stream the module uses,
-// playing captured or made-up turns, with faults to order.
+// The scripted OpenCode: it has the part of OpenCode's REST interface and
+// event stream that the module uses, plays captured or made-up turns, and
+// makes faults on request.
 //
 //     node opencode.mjs [PORT]         prints "listening PORT"
 //
-// A prompt's text says what happens (opencode/turn.mjs). The test steers by
+// The text of a prompt determines what happens (opencode/turn.mjs).  The test
+// controls it with
 //
 //     POST /_test/config  {chunk, delay, start, fault, … as in a prompt, order:
 //                          instead of every prompt; heartbeat: ms; mute: a

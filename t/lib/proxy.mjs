@@ -1,4 +1,4 @@
-// A TCP proxy in front of an OpenCode, which breaks things to order.
+// A TCP proxy in front of an OpenCode, which makes faults on request.
 //
 //     node proxy.mjs UPSTREAM_PORT       prints "listening PORT"
 //

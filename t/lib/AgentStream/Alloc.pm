@@ -1,8 +1,9 @@
 package AgentStream::Alloc;
 
-# A world whose nginx can be told to fail one allocation: what is armed counts
-# the allocations of the worker, and fails the n-th.  It is the nginx of
-# build/alloc (t/alloc/inject.c), sanitized, with the module in it.
+# A test environment whose nginx can be told to let one allocation fail: once
+# armed, it counts the worker's allocations and lets the n-th fail.  It is the
+# nginx of build/alloc (t/alloc/inject.c), with sanitizers and the module in
+# it.
 
 use strict;
 use warnings;
@@ -14,7 +15,7 @@ use Time::HiRes qw(sleep time);
 
 my ($build, $nginx);
 
-# before the harness looks at them
+# must be set before the harness reads them
 
 BEGIN {
     $ENV{AGENTSTREAM_ASAN} //= 'log';
@@ -59,7 +60,7 @@ sub new {
     unlink $file;
     $self->{pids} = [$self->workers()];
 
-    # not yet closed is the connection of who looked whether it listens
+    # the connection that tested whether nginx listens may still be open
 
     for (1 .. 10) {
         my $fds = $self->descriptors();
@@ -72,8 +73,8 @@ sub new {
 }
 
 
-# Runs the test so many times at once, each with every so many-th allocation:
-# most of the time is spent waiting for the module's clocks.
+# Runs several copies of the test at once, which divide the allocations among
+# them, because most of the time is spent waiting for the module's timers.
 
 sub spread {
     my ($class, $parts, @names) = @_;
@@ -126,16 +127,16 @@ sub spread {
         }
     }
 
-    # of a part that did not come so far
+    # the results of a copy that did not get so far
 
     report(@$_) for values %results;
     done_testing();
 }
 
 
-# Does the same again and again, each time with another allocation that fails,
-# until there are no more of them.  The code gets a session and what arms; it
-# returns [client, kind] of those whose responses are judged.
+# Repeats the same scenario, each time with another allocation that fails,
+# until all of them have failed once.  The code gets a session and a function
+# that arms; it returns [client, kind] of those whose responses are checked.
 
 sub scenario {
     my ($self, $name, $code) = @_;
@@ -149,7 +150,7 @@ sub scenario {
     push @problems, "$name with nothing failing\n", map { "    $_\n" } @found
         if @found;
 
-    # how many there are depends on what arrives together
+    # the number of allocations depends on what arrives together
 
     for ($n = $at[0] // $n; $beyond < 3 && $n < $total + 100; $n += $step) {
         last if @at && $n > $at[-1];
@@ -196,7 +197,7 @@ sub scenario {
 }
 
 
-# one scenario, of all who took part in it
+# reports one scenario, for all copies of the test
 
 sub report {
     my @results = @_;
@@ -235,7 +236,7 @@ sub once {
     push @$problems, "failed: @{ $state->{outcome} }"
         if $n == 0 && grep { !/^good/ } @{ $state->{outcome} };
 
-    # whatever became of it, it ends, and with one terminal packet
+    # the turn must end in any case, with one terminal packet
 
     wait_for(sub { $self->request('GET', "/sessions/$s/turn")->body()
                    =~ /"running":false/ })
@@ -246,7 +247,7 @@ sub once {
     push @$problems, map { "kept: $_" } $self->stream_problems($e)
         if ($e->status() // 0) != 204 && ($e->status() // 0) < 400;
 
-    # the session is free
+    # the session must be free again
 
     my $d = $self->turn($s, 'text:2:8:0');
 
@@ -259,9 +260,9 @@ sub once {
 }
 
 
-# kind: turn, all its packets; rest, some of them; follow, a stream that stays
-# open, and how many turns it must have seen; json; list and stream, of packets
-# of a history
+# kind: turn, all its packets; rest, some of its packets; follow, a stream that
+# stays open, and how many turns it must have seen; json; list and stream, for
+# the packets of a history
 
 sub outcome {
     my ($self, $problems, $s, $c, $kind, $turns) = @_;
@@ -309,8 +310,8 @@ sub outcome {
 }
 
 
-# a history is whole, but for subagents that could not be asked, or it says
-# that it is not
+# a history must be complete, except for subagents whose messages could not be
+# read, or it must report that it is not
 
 sub told {
     my ($self, $problems, @types) = @_;
@@ -376,7 +377,7 @@ sub stream_problems {
 
 # ---- the control file
 
-# fail: which one, 0: count only; burst: and how many in a row
+# fail: which allocation, 0: only count; burst: how many in a row
 
 sub arm {
     my ($self, $fail, $burst) = @_;
@@ -421,7 +422,7 @@ sub get {
 }
 
 
-# what the blocks that the module takes of the zone from now on are for
+# sets a label for the blocks that the module allocates in the zone from now on
 
 sub mark {
     my ($self, $what) = @_;
@@ -431,7 +432,8 @@ sub mark {
 }
 
 
-# -> those that are for something else: what for, and who took them
+# -> the blocks with another label: the label, and the function that allocated
+# them
 
 sub blocks {
     my ($self) = @_;
@@ -462,8 +464,8 @@ sub descriptors {
 }
 
 
-# At the end all is as before.  A turn that ends makes the zone forget those
-# that were kept long enough; that one alone is left of them.
+# At the end everything must be as before.  The end of a turn makes the zone
+# forget turns that were kept long enough, so only the last turn may be left.
 
 sub finish {
     my ($self) = @_;
@@ -501,7 +503,8 @@ sub replaced {
 }
 
 
-# where it failed: who asked the allocators, and the module's next of kin
+# where the allocation failed: the function that called the allocator, and the
+# nearest function of the module
 
 sub place {
     my ($self, $state) = @_;

@@ -1,7 +1,7 @@
 package AgentStream::Attach;
 
-# Clients that come back: GET …/events with a cursor, on a worker of choice;
-# a reload with another configuration; what a worker has in memory.
+# Clients that reconnect: GET …/events with a cursor, on a chosen worker; a
+# reload with another configuration; the memory of a worker.
 #
 #     my $t = AgentStream->new(attach(workers => 2));
 #     my ($a, $b) = $t->workers();
@@ -26,8 +26,9 @@ our @EXPORT = qw(attach change_conf cpu cut_after done_killed events events_of
 my $json = JSON::PP->new->utf8->canonical;
 
 
-# Arguments of a world whose workers can be told apart.  Each worker has a
-# listening socket of its own, so that connections spread over all of them.
+# Arguments for an environment whose workers can be told apart.  Each worker
+# has its own listening socket, so that connections are distributed over all of
+# them.
 
 sub attach {
     my (%args) = @_;
@@ -72,7 +73,7 @@ sub events {
 }
 
 
-# a request on a connection that this worker has accepted
+# sends a request on a connection that this worker has accepted
 
 sub on_worker {
     my ($t, $pid, $method, $path, %args) = @_;
@@ -103,8 +104,8 @@ sub hear {
 }
 
 
-# Breaks the connection after n packets; what came behind them was never read.
-# -> the cursor to come back with
+# Breaks the connection after n packets; what arrived after them was never
+# read. -> the cursor for the next connection
 
 sub cut_after {
     my ($t, $client, $n) = @_;
@@ -119,14 +120,14 @@ sub cut_after {
 }
 
 
-# what several connections got, as one stream
+# what several connections received, as one stream
 
 sub join_raw {
     return join "\n", map { $_->{raw} } map { $_->packets() } @_;
 }
 
 
-# the prompts OpenCode got for this session
+# the prompts that OpenCode received for this session
 
 sub prompts {
     my ($t, $session) = @_;
@@ -155,7 +156,7 @@ sub turn_state {
 }
 
 
-# the same ports, another text: [pattern => replacement], …
+# keeps the ports and changes the text: [pattern => replacement], …
 
 sub change_conf {
     my ($t, @changes) = @_;
@@ -173,9 +174,10 @@ sub change_conf {
 }
 
 
-# Kills a worker as the kernel would, and waits for its successor.  What the
-# master says of that is no alert of ours; nginx's own count of connections is
-# wrong from now on, so it starts again.  -> the pid of the new worker
+# Kills a worker like the kernel would, and waits for its successor.  The
+# master's message about that is not an alert of the module. nginx's own count
+# of connections is wrong from now on, so it is restarted. -> the pid of the
+# new worker
 
 sub kill_worker {
     my ($t, $pid) = @_;
@@ -210,7 +212,7 @@ sub done_killed {
 }
 
 
-# a new nginx on the same ports, as after a crash of the machine's service
+# starts a new nginx on the same ports, as after a crash
 
 sub restart_nginx {
     my ($t) = @_;
@@ -225,7 +227,7 @@ sub restart_nginx {
 }
 
 
-# of a process, in kilobytes, without what it shares with others
+# memory of a process in kilobytes, without what it shares with others
 
 sub rss {
     my ($pid) = @_;
@@ -234,7 +236,7 @@ sub rss {
 }
 
 
-# what a process has used, in seconds
+# CPU time of a process, in seconds
 
 sub cpu {
     my ($pid) = @_;
@@ -244,7 +246,7 @@ sub cpu {
 }
 
 
-# descriptors of a process
+# the number of descriptors of a process
 
 sub files {
     my ($pid) = @_;
@@ -254,7 +256,8 @@ sub files {
 }
 
 
-# nginx has its connections at the start, and the worker its descriptors
+# checks that nginx has as many connections, and the worker as many
+# descriptors, as at the start
 
 sub nothing_left {
     my ($t, $worker, $files, $name) = @_;

@@ -21,7 +21,7 @@ sub chromium {
 }
 
 
-# opens a page; -> the process, to be stopped by the test
+# opens a page; -> the process, which the test must stop
 
 sub browse {
     my ($t, $url) = @_;

@@ -1,7 +1,7 @@
 package AgentStream::Check;
 
-# What must hold for every turn, whatever it says, and the comparison of a
-# replayed one with t/data/expected.
+# Checks what must be true of every turn, whatever its content, and compares
+# replayed turns with t/data/expected.
 
 use strict;
 use warnings;
@@ -112,7 +112,7 @@ sub check_turn {
 }
 
 
-# the client as one that came with the last "stream_reset", if there was one: who
+# the packets from the last "stream_reset" on, if there was one: a client that
 # does not keep up is told to start again
 
 sub since_reset {
@@ -128,7 +128,7 @@ sub since_reset {
 }
 
 
-# what a client shows: all chunks but those declared void
+# the text that a client shows: all chunks except those declared void
 
 sub joined_text {
     my ($client, $type) = @_;
@@ -153,8 +153,8 @@ sub joined_text {
 }
 
 
-# the same from OpenCode's stored messages of the turn, up to the answer to
-# somebody else's prompt; a compaction repeats ours
+# the same text from OpenCode's stored messages of the turn, up to the answer
+# to somebody else's prompt; a compaction repeats our prompt
 
 sub stored_text {
     my ($messages, $turn, $type) = @_;
@@ -187,7 +187,8 @@ sub stored_text {
 }
 
 
-# what the client shows is what OpenCode stored: text and thoughts
+# checks that text and thoughts, as the client shows them, are what OpenCode
+# stored
 
 sub check_text {
     my ($client, $messages, $name) = @_;
@@ -278,7 +279,7 @@ sub normal {
 }
 
 
-# the part of a line that matters: from shortly before the first difference
+# the relevant part of a line: from shortly before the first difference
 
 sub short {
     my ($line, $other) = @_;
@@ -292,7 +293,8 @@ sub short {
 }
 
 
-# an error known before the stream starts: status and the same single packet
+# checks an error that occurs before the stream starts: its status, and the one
+# packet with the same code
 
 sub is_error_packet {
     my ($response, $status, $name) = @_;

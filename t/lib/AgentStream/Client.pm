@@ -1,8 +1,8 @@
 package AgentStream::Client;
 
-# A client connection: sends requests, and reads responses as they come,
-# without blocking, so that one test can hold hundreds of them.  Server-sent
-# events are taken apart on the way, each with its time of arrival.
+# A client connection: sends requests, and reads responses as they arrive,
+# without blocking, so that one test can have hundreds of them.  Server-sent
+# events are parsed as they arrive, each with its time of arrival.
 #
 # The bytes come from a socket, or from curl for HTTP/2 and TLS.
 
@@ -31,7 +31,8 @@ sub open {
         method => $args{method} // 'GET', started => time(),
         want => $args{responses} // 1, responses => [] }, $class;
 
-    # set, it does not grow: what is not read is not taken from the server
+    # when this is set, the buffer does not grow: the server cannot send what
+    # the client does not read
 
     $socket->sockopt(SO_RCVBUF, $args{rcvbuf}) if $args{rcvbuf};
 
@@ -88,7 +89,8 @@ sub close {
 }
 
 
-# as the kernel does for a process that died with bytes unread
+# resets the connection, as the kernel does for a process that died with unread
+# bytes
 
 sub reset {
     my ($self) = @_;
@@ -99,7 +101,7 @@ sub reset {
 }
 
 
-# has nothing more to say, but listens
+# ends sending, but goes on reading
 
 sub half_close {
     my ($self) = @_;
@@ -110,7 +112,7 @@ sub half_close {
 }
 
 
-# the n-th response; the first when not said
+# the n-th response, by default the first
 
 sub response {
     my ($self, $n) = @_;
@@ -139,8 +141,8 @@ sub finished {
 }
 
 
-# Reads from all clients until each is finished or `until` is true for it.
-# -> true when all came to that in time
+# Reads from all clients until each is finished or `until` is true for it. ->
+# true if this happened in time
 
 sub wait {
     my ($class, $clients, %args) = @_;

@@ -1,7 +1,7 @@
 package AgentStream::Docs;
 
-# Configurations from the documentation, so that what it says is what is
-# tested: a block after "<!-- example: NAME -->".
+# Takes configurations from the documentation, so that the documented examples
+# are tested: a block after "<!-- example: NAME -->".
 
 use strict;
 use warnings;
@@ -19,8 +19,8 @@ our @EXPORT_OK = qw(example);
 my $docs = abs_path("$FindBin::Bin/../docs");
 
 
-# -> a template for AgentStream->new(conf => …); what the page says of ports
-# and files becomes the test's
+# -> a template for AgentStream->new(conf => …); ports and files of the example
+# are replaced with those of the test
 
 sub example {
     my ($page, $name) = @_;

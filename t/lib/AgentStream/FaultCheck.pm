@@ -1,6 +1,6 @@
 package AgentStream::FaultCheck;
 
-# What must hold for every turn, see Faults.pm.
+# Checks what must be true of every turn, see Faults.pm.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ sub check_case {
     my @types = types(@packets);
 
     if ($case->{none} && $case->{client} eq 'gone' && $case->{gone} == 0) {
-        # it left before there was a turn
+        # the client disconnected before there was a turn
         return 'none';
     }
 
@@ -38,7 +38,7 @@ sub check_case {
         return 'error';
     }
 
-    # what was void: all before the last reset
+    # void packets: all before the last reset
     my ($reset) = grep { $types[$_] eq 'stream_reset' } reverse 0 .. $#types;
 
     splice @packets, 0, $reset + 1 if defined $reset;
@@ -59,9 +59,9 @@ sub check_case {
     my $well = $last->{type} eq 'prompt_response'
                && $last->{stopReason} eq 'end_turn';
 
-    # what another turn of the room made up for may have hit the start of this
+    # the fault of another turn in this room may have hit the start of this
     # one, or its worker was killed: nothing of it has reached OpenCode, and
-    # that is what it was told
+    # the client was told so
 
     my ($id) = ($packets[0]{id} // '') =~ /^(\w+):/;
     my $early = !$report->{prompts}{ $id // '' }
@@ -101,7 +101,7 @@ sub check_prompts {
 }
 
 
-# what is asked is asked once, and answered once
+# every question is asked once, and answered once
 
 sub check_asks {
     my ($case, $well, @packets) = @_;
@@ -124,7 +124,7 @@ sub check_asks {
 }
 
 
-# while it is kept, the turn is the same for everybody
+# while the turn is kept, every client gets the same packets
 
 sub check_replay {
     my ($t, $case) = @_;
@@ -159,7 +159,7 @@ sub check_said {
     my $intended = $case->{text} // $t->control('said',
                                                 { user => $turn })->{text};
 
-    # the next turn of the session is not this one's
+    # the next turn of the session must be a different one
     if ($well) {
         problem($case, "text: got \"$got\"", "stored \"$stored\"")
             if $got ne $stored && !$case->{room}{again};

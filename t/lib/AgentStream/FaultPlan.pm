@@ -1,11 +1,11 @@
 package AgentStream::FaultPlan;
 
-# What goes wrong in a run of faults, and where: all of it follows from a seed.
+# Decides which faults occur in a run, and where.  Everything follows from a
+# random seed.
 #
-# A room is an OpenCode of its own as the module sees it: an event stream and
-# one to three turns on it.  Its faults are rules of the proxy (proxy.mjs) and
-# orders to the scripted OpenCode (opencode.mjs); each says how the turns may
-# end:
+# A room is, for the module, a separate OpenCode: an event stream and one to
+# three turns on it.  Its faults are rules of the proxy (proxy.mjs) and orders
+# to the scripted OpenCode (opencode.mjs).  Each says how the turns may end:
 #
 #     well     with a prompt_response and all the text that OpenCode stored:
 #              what was lost can be made up for
@@ -98,8 +98,8 @@ sub answer {
 }
 
 
-# The same where something is asked: in place of the event that says so, behind
-# it, or in place of the one that it was answered.
+# The same when something is asked: the fault replaces the event that reports
+# the question, follows it, or replaces the event that reports the answer.
 
 sub asked {
     my ($r, $mark, @how) = @_;
@@ -116,7 +116,7 @@ sub killed {
 }
 
 
-# what a short answer can be instead of right
+# what can be wrong with a short answer
 
 sub wrong {
     my ($r) = @_;
@@ -134,7 +134,7 @@ sub wrong {
 }
 
 
-# name => [where it can be done, what is done]
+# name => [where it is possible, what happens]
 
 my %FAULT = (
     'none' => [both => sub { {} }],
@@ -305,14 +305,14 @@ my %FAULT = (
         { asks => 1, kills => [killed($r, { asked => 1,
                                             ms => between($r, 0, 600) })] } }],
 
-    # what the events say
+    # the content of the events
 
     map { my $fault = $_; ("event-$fault" => [scripted => sub {
         { option => "fault=$fault" } }]) } @CONTENT,
 );
 
 
-# of a deck: "kill", "ask", or all but the former
+# the faults of a deck: "kill", "ask", or all but those of "kill"
 
 sub fault_names {
     my ($side, $deck) = @_;
@@ -324,7 +324,7 @@ sub fault_names {
 }
 
 
-# every fault in turn, in an order that the seed gives
+# deals every fault in turn, in an order that the seed determines
 
 sub deal {
     my ($seed, $side, $n, $deck) = @_;
@@ -369,7 +369,8 @@ sub plan_room {
         my $fault = $FAULT{$name}[1]->($r);
         my @rules = map { { name => $name, %$_ } } @{ $fault->{rules} // [] };
 
-        # two faults of one stream: the second has the next connection
+        # with two faults of one stream, the second one hits the next
+        # connection
         if (@{ $plan{rules} }) {
             my $last = 0;
 
@@ -398,7 +399,7 @@ sub plan_room {
         }
     }
 
-    # one error that must be, and another thing before it
+    # if one fault must cause an error, a second one may come first
     $plan{expect} = 'any' if @names > 1 && $plan{expect} eq 'error';
     delete @plan{qw(code prompts)} if @names > 1;
 
@@ -410,7 +411,7 @@ sub plan_room {
     $plan{turns}[0]{kills} = $plan{kills} if $plan{kills};
 
     if ($plan{client}) {
-        # early enough for a turn that is short
+        # early enough for a short turn
         @{$_}{qw(client gone)} = ($plan{client}, $_->{gone} % 2)
             for @{ $plan{turns} };
     }
@@ -444,7 +445,7 @@ sub plan_turn {
             between($r, 8, 60), between($r, 2, 40), $options;
     }
 
-    # from the answer to the first sign of work, as the real one does it
+    # the time from the answer to the first event, similar to the real OpenCode
     $turn{order} .= ' start=' . between($r, 2, 900)
         if $side ne 'real' && $r->() < 0.5;
 
@@ -458,14 +459,14 @@ sub plan_turn {
     $turn{wait} = between($r, 0, 400);
     $turn{gone} = between($r, 0, 6);
 
-    # who is gone answers nothing
+    # a client that is gone cannot answer
     $turn{client} = 'reconnect' if $asks && $turn{client} eq 'gone';
 
     return \%turn;
 }
 
 
-# for util/model.mjs; the text is what it says in all
+# orders for util/model.mjs; the text is everything it says
 
 sub real_orders {
     my ($r, $turn) = @_;
@@ -486,7 +487,7 @@ sub real_orders {
                       . '"description":"x"}' if $step == 1 && $r->() < 0.5;
         $text .= $say;
 
-        # the model goes on after a call, whether it is told to or not
+        # after a call the model continues, whether it is told to or not
         last unless $orders[-1] =~ /^!call/;
 
         push @orders, '!next', '!say "Done."' and $text .= 'Done.'
@@ -500,7 +501,7 @@ sub real_orders {
 }
 
 
-# the same, with one or two things that are asked
+# the same, with one or two questions or permission requests
 
 sub real_asks {
     my ($r, $turn) = @_;

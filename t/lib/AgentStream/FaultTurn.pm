@@ -1,10 +1,10 @@
 package AgentStream::FaultTurn;
 
-# One turn of a room and its clients: they send, watch, leave, come back with
-# their last id, answer what they are asked, and kill the worker they talk to,
-# all as the plan says (FaultPlan.pm).  A client that was cut off by such a
-# kill comes back; one that had got nothing sends its prompt again, with the
-# same client_request_id.
+# One turn of a room and its clients.  As the plan says (FaultPlan.pm), they
+# send, watch, disconnect, reconnect with their last id, answer questions, and
+# kill the worker they are connected to.  A client that was cut off by such a
+# kill reconnects; one that had received nothing sends its prompt again, with
+# the same client_request_id.
 
 use strict;
 use warnings;
@@ -66,7 +66,7 @@ sub send_to_room {
 }
 
 
-# what is new, and what the plan says to do now
+# handles new packets, and does what the plan says at this point
 
 sub step {
     my ($t, $case) = @_;
@@ -116,7 +116,8 @@ sub step {
                 return;
             }
 
-            # nginx did not say how it ends: nobody cut it off but itself
+            # nginx did not end the response properly, and nobody else cut it
+            # off
             problem($case, 'the response was cut off');
             return over($case);
         }
@@ -149,7 +150,7 @@ sub step {
         }
     }
 
-    # it reads all of it now
+    # it reads the whole turn now
     $case->{got} = [] if $case->{client} eq 'gone';
 
     $case->{fh} = @{ $case->{got} } || $case->{left} ? attach_to($t, $case)
@@ -174,7 +175,7 @@ sub drop {
 }
 
 
-# somebody else who reads the turn
+# another client that reads the turn
 
 sub watch {
     my ($t, $w) = @_;
@@ -197,7 +198,7 @@ sub watch {
 
 # ---- workers that are killed
 
-# -> whether a kill is why this response has no end
+# -> whether this response has no end because of a kill
 
 sub was_killed {
     my ($t, $c) = @_;
@@ -209,7 +210,7 @@ sub was_killed {
 }
 
 
-# whether a worker was killed while the turn ran, any of them
+# whether any worker was killed while the turn was running
 
 sub struck {
     my ($t, $case) = @_;
@@ -220,8 +221,8 @@ sub struck {
 }
 
 
-# Kills the worker that the client is connected to, as the kernel would.  What
-# the master says of that is no alert of ours.
+# Kills the worker that the client is connected to, like the kernel would.  The
+# master's message about that is not an alert of the module.
 
 sub strike {
     my ($t, $case, $now) = @_;
@@ -264,14 +265,14 @@ my %ASK = (
 );
 
 
-# What was asked is answered, again and again until it is known to be.
+# Answers questions, and repeats each answer until it is known to have arrived.
 
 sub answer {
     my ($t, $case, $now) = @_;
     my $asked = $case->{asked} //= {};
     my $got = $case->{got};
 
-    # a client that reads all of it again has less than it had
+    # a client that reads everything again has fewer packets than before
     $case->{told} = 0 if !defined $case->{told} || $case->{told} > @$got;
 
     while ($case->{told} < @$got) {
@@ -330,7 +331,7 @@ sub leave {
 
         return if $case->{seen} < $n;
 
-        # what came with the last packet was never read
+        # what arrived together with the last packet was never read
         splice @{ $case->{got} }, @{ $case->{got} } - $case->{seen} + $n;
         shift @{ $case->{cuts} };
 
@@ -359,7 +360,7 @@ sub ended {
     $case->{status} = $status;
 
     if ($status == 204) {
-        # gone before there was a turn, or back after its end
+        # disconnected before there was a turn, or reconnected after its end
         $case->{none} = !@{ $case->{got} };
         return 1;
     }

@@ -1,7 +1,7 @@
 package AgentStream::Faults;
 
-# Runs rooms of a plan (FaultPlan.pm), many at once, and checks what must hold
-# for every turn, whatever happened to it:
+# Runs the rooms of a plan (FaultPlan.pm), many at once, and checks what must
+# be true of every turn, whatever happened to it:
 #
 #     one terminal packet, in time, and nothing after it
 #     ids that ascend by one, also over the connections of a client that
@@ -39,18 +39,18 @@ use Exporter 'import';
 our @EXPORT = qw(fault_run fault_workers);
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
-# what is not done by a rule of the proxy
+# faults that are not made by a rule of the proxy
 my $ELSEWHERE = qr/^(?:event-|down-after|down-before|disk|none)/;
 
-# how many rooms at once; how many turns of a short run; the same for rooms
-# with kills, which are so much of a long run
+# how many rooms run at once; how many turns a short run has; the same for
+# rooms with kills, and their share of a long run
 my %LIMIT = (scripted => 30, real => 10);
 my %SHORT = (scripted => 50, real => 10);
 my %KILL_LIMIT = (scripted => 6, real => 4);
 my %KILL_SHORT = (scripted => 10, real => 3);
 my $KILL_PART = 0.2;
 
-# rooms of a short run where something is asked
+# rooms of a short run in which something is asked
 my %ASK_SHORT = (scripted => 8, real => 2);
 
 my %happened;
@@ -66,7 +66,7 @@ sub fault_workers {
 }
 
 
-# part: of all turns of a long run
+# part: the share of all turns of a long run
 
 sub fault_run {
     my ($side, $workers, $part) = @_;
@@ -100,7 +100,7 @@ sub fault_run {
 
     note('happened: ' . join ' ', map { "$_:$fired->{$_}" } sort keys %$fired);
 
-    # a fault at a byte that a short turn does not reach does not happen
+    # a fault at a byte that a short turn does not reach does not occur
 
     my @names = (fault_names($side), fault_names($side, 'kill'));
 
@@ -168,7 +168,7 @@ sub fault_world {
         : $t->start_server('probe', qr/^listening (\d+)$/m, 'node',
                            "$FindBin::Bin/lib/opencode.mjs");
 
-    # what a worker has when it has done everything once
+    # what a worker uses after it has done everything once
     quiet_turn($t, 'the first turn') for 1 .. 2 * $workers;
     $t->{base} = resources($t);
 
@@ -176,7 +176,7 @@ sub fault_world {
 }
 
 
-# a turn without faults, as every turn should be
+# a turn without faults, which must be perfect
 
 sub quiet_turn {
     my ($t, $name) = @_;
@@ -191,7 +191,7 @@ sub quiet_turn {
 }
 
 
-# what faults must not use up
+# resources that faults must not use up
 
 sub resources {
     my ($t) = @_;
@@ -200,8 +200,8 @@ sub resources {
     my $fds = sub { $is{descriptors} = max(map { fds($_) } $t->workers()) };
     my $base = $t->{base};
 
-    # Hubs linger for ten seconds.  With a worker that was killed, nginx's own
-    # count of connections is wrong: then descriptors tell.
+    # Hubs stay open for ten seconds.  After a worker was killed, nginx's own
+    # count of connections is wrong, so only descriptors are compared.
 
     wait_for(sub { $t->{killed} ? $fds->() <= $base->{descriptors}
                                 : $t->active() == $t->{active} }, 30);
@@ -217,8 +217,8 @@ sub resources {
 }
 
 
-# How many packets of one turn, which is larger than the zone, can be kept in
-# it: all that is finished makes room for them, what was leaked does not.
+# How many packets of one turn that is larger than the zone can be kept:
+# finished turns make room for them, leaked memory does not.
 
 sub zone_room {
     my ($t) = @_;
@@ -269,7 +269,7 @@ sub fds {
 }
 
 
-# the end of a world, which any test has, and what is special here
+# the end of an environment: what every test checks, and what is special here
 
 sub finish_world {
     my ($t) = @_;
@@ -295,7 +295,7 @@ sub finish_world {
 
 # ---- the rooms
 
-# -> plans for so many turns; a short run has no time for some
+# -> plans for this number of turns; a short run leaves some faults out
 
 sub fault_rooms {
     my ($seed, $side, $turns, $long, $deck) = @_;
@@ -314,8 +314,8 @@ sub fault_rooms {
 }
 
 
-# what is too much to do often: an event of 100 MB; a stream that is silent
-# while nginx would wait, so that the hub itself must find out
+# what takes too long to do often: an event of 100 MB; a stream that is silent
+# for longer than nginx would wait, so that the hub itself must notice
 
 sub specials {
     my ($seed) = @_;
@@ -414,7 +414,7 @@ sub room_over {
 
     return if grep { !$_->{over} } @{ $room->{cases} };
 
-    # down after the turn, and then another one
+    # OpenCode is down after the turn, then there is another turn
     if ($room->{plan}{after} && !$room->{again}) {
         $room->{again} = 1;
         $t->proxy('cut', port => $room->{port},

@@ -1,14 +1,14 @@
 package AgentStream::Live;
 
-# Turns on real OpenCode, many at a time, each with what is done to it while
-# it runs, and the properties that hold for every one of them:
+# Runs turns on a real OpenCode, many at a time, with actions while they run,
+# and checks properties that every turn must have:
 #
 #     play($t, { name => 'abort', orders => ['!hang'],
 #                on => { turn_started => sub { my ($packet, $case) = @_ } },
 #                ends => 'cancelled' }, …);
 #
-# Text, thoughts and calls equal what OpenCode stored, in the session and in
-# each of its subagents; one terminal packet, within its time.
+# Text, thoughts and tool calls equal what OpenCode stored, in the session and
+# in each of its subagents; there is one terminal packet, in time.
 
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ my $SECONDS = 60;
 my %status = (completed => 'completed', error => 'failed');
 
 
-# a request to OpenCode, behind the module's back
+# a request to OpenCode itself, not through the module
 
 sub ask_opencode {
     my ($t, $method, $path, $body) = @_;
@@ -40,10 +40,10 @@ sub ask_opencode {
 }
 
 
-# name; orders, or body for the whole of it; session, location, directory;
-# on => {type => sub}; ends => stop reason, or error message, as a pattern;
-# has => [types]; seconds it may take, or those after {acted}; core: as in
-# agentstream_packets; unstored: OpenCode's state is no measure
+# name; orders, or body for the whole body; session, location, directory; on =>
+# {type => sub}; ends => stop reason, or error message, as a pattern; has =>
+# [types]; seconds it may take, counted from {acted} if that is set; core: as
+# in agentstream_packets; unstored: do not compare with OpenCode's stored state
 
 sub play {
     my ($t, @cases) = @_;
@@ -70,7 +70,7 @@ sub play {
 }
 
 
-# each packet once, when it comes
+# handles each packet once, when it arrives
 
 sub react {
     my ($case) = @_;
@@ -133,7 +133,7 @@ sub check_stored {
 }
 
 
-# what a client shows of one session: all chunks but those declared void
+# what a client shows of one session: all chunks except those declared void
 
 sub said {
     my ($c, $session, $type) = @_;
@@ -166,7 +166,7 @@ sub session_of {
 }
 
 
-# the last state of every call, in the order of their starts
+# the last state of every tool call, in the order in which they started
 
 sub calls_of {
     my ($c, $session) = @_;
@@ -187,7 +187,7 @@ sub calls_of {
 }
 
 
-# without its number: OpenCode stores what the model said
+# without the appended number: OpenCode stores the model's id
 
 sub plain_id {
     my ($id) = @_;
@@ -196,7 +196,7 @@ sub plain_id {
 }
 
 
-# the same of OpenCode's messages from the given one on
+# the same from OpenCode's messages, from the given one on
 
 sub stored_calls {
     my ($messages, $first) = @_;

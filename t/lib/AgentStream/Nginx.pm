@@ -1,7 +1,7 @@
 package AgentStream::Nginx;
 
-# The nginx of a test: its configuration, its processes, its log, and what
-# must be true of all three at the end.
+# The nginx of a test: its configuration, its processes, its log, and the
+# checks of all three at the end.
 
 use strict;
 use warnings;
@@ -134,7 +134,7 @@ sub nginx_command {
 }
 
 
-# a sanitized nginx leaves its reports in a directory of this test's own
+# a sanitized nginx writes its reports to a directory of this test
 
 sub nginx_env {
     my ($self) = @_;
@@ -162,7 +162,7 @@ sub write_conf {
 }
 
 
-# -> what nginx -t says about the configuration, and whether it is good
+# -> the output of nginx -t, and whether the configuration is good
 
 sub test_conf {
     my ($self) = @_;
@@ -204,7 +204,7 @@ sub start_nginx {
     wait_for(sub { $self->workers() == $self->{workers} })
         or die "nginx has no workers\n";
 
-    # the connection that found it listening may not be gone yet
+    # the connection that tested whether nginx listens may still be open
     wait_for(sub { ($self->{active} = $self->active()) == 1 }, 5);
 
     return $self;
@@ -226,7 +226,7 @@ sub workers {
 }
 
 
-# -> the pids of the workers that must leave now
+# -> the pids of the workers that must exit now
 
 sub reload {
     my ($self) = @_;
@@ -241,7 +241,7 @@ sub reload {
 }
 
 
-# stub_status: this request, and what the test left open
+# stub_status: this request, and what the test has left open
 
 sub active {
     my ($self) = @_;
@@ -286,8 +286,9 @@ sub check_connections {
 }
 
 
-# every stream and request that was counted has ended, and so has every turn
-# that does not run; a world with a configuration of its own may have no status
+# every stream and request that was counted must have ended, and so must every
+# turn that is not running; an environment with its own configuration may have
+# no status
 
 sub check_status {
     my ($self) = @_;

@@ -1,6 +1,6 @@
 package AgentStream::OpenCode;
 
-# The OpenCode of a test: the scripted one, which a test steers and questions
+# The OpenCode of a test: the scripted one, which a test controls and queries
 # through its control API (opencode.mjs), or the real one.
 
 use strict;
@@ -60,7 +60,7 @@ sub serve_real {
 }
 
 
-# it is killed, and another one starts with its data
+# kills OpenCode, and starts another one with its data
 
 sub restart_real {
     my ($self) = @_;
@@ -71,7 +71,7 @@ sub restart_real {
 }
 
 
-# -> what it says when it is ready
+# -> what it prints when it is ready
 
 sub start_server {
     my ($self, $name, $ready, @command) = @_;
@@ -87,7 +87,7 @@ sub start_server {
 }
 
 
-# the proxy in front of it (proxy.mjs), and what is asked of that
+# the proxy in front of OpenCode (proxy.mjs), and requests to it
 
 sub start_proxy {
     my ($self) = @_;
@@ -120,7 +120,7 @@ sub control {
 }
 
 
-# a session in OpenCode, made behind the module's back
+# creates a session in OpenCode itself, not through the module
 
 sub create_session {
     my ($self, %args) = @_;
@@ -132,7 +132,7 @@ sub create_session {
 }
 
 
-# "METHOD url" of each request OpenCode got
+# "METHOD url" of each request that OpenCode received
 
 sub upstream {
     my ($self) = @_;

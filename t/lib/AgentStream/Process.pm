@@ -1,7 +1,8 @@
 package AgentStream::Process;
 
-# Child processes of a test: started, waited for and stopped by their id,
-# with a bound on every wait.  What is left at the end is killed.
+# Child processes of a test.  They are started, waited for and stopped by their
+# id, and every wait has a limit.  Processes that are left at the end are
+# killed.
 
 use strict;
 use warnings;
@@ -19,7 +20,7 @@ my $owner = $$;
 my %running;
 
 
-# a time limit in seconds; a sanitized run gets more of it
+# a time limit in seconds; a sanitized run gets more time
 
 sub scaled {
     my ($seconds) = @_;
@@ -78,7 +79,7 @@ sub start {
         open STDIN, '<', '/dev/null';
         setpgrp(0, 0);
 
-        # nobody outlives a test that was killed
+        # no process outlives a test that was killed
         no warnings 'exec';
         exec 'setpriv', '--pdeathsig', 'TERM', @{ $args{command} };
         POSIX::_exit(127);
@@ -123,7 +124,7 @@ sub exited {
 }
 
 
-# -> exit status as in $?, or undef when it had to be killed
+# -> exit status as in $?, or undef if it had to be killed
 
 sub stop {
     my ($self, $signal, $seconds) = @_;

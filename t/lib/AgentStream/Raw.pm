@@ -1,12 +1,13 @@
 package AgentStream::Raw;
 
-# A server that answers every connection with the same bytes, whatever it is
-# asked: an OpenCode that lies.  A process of its own, stopped with the test.
+# A server that answers every connection with the same bytes, whatever the
+# request is: an OpenCode that lies.  It is a separate process, which is
+# stopped with the test.
 #
 #     my $raw = AgentStream::Raw->new();
 #     $raw->say("HTTP/1.1 200 OK\r\n\r\n{}");
 #
-# With endless => TEXT, what it says never ends: TEXT follows, again and again.
+# With endless => TEXT the answer never ends: TEXT is sent again and again.
 
 use strict;
 use warnings;
@@ -48,7 +49,7 @@ sub port {
 }
 
 
-# from now on; nothing is told of what was said before
+# sets the answer from now on
 
 sub say {
     my ($self, $bytes) = @_;

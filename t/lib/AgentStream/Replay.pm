@@ -1,7 +1,7 @@
 package AgentStream::Replay;
 
-# All captured turns through the module, once, for tests that look at what
-# came out and not at the translation itself (turn_replay.t does).
+# Sends all captured turns through the module, once, for tests that check the
+# output in general and not the translation itself (turn_replay.t does that).
 
 use strict;
 use warnings;
@@ -21,7 +21,8 @@ sub replay_all {
     my ($t, $options) = @_;
     my (%session, @done);
 
-    # a disposed instance closes its event stream for all, hence alone
+    # a disposed instance closes its event stream for all turns, so this
+    # capture runs alone
 
     my @turns = expected_turns();
     my %of = map { ("$_->[0]:$_->[2]" => $_->[0]) } @turns;
@@ -31,7 +32,7 @@ sub replay_all {
         map { $session{$_} => "/workspace/disposed" }
         grep { /dispose/ } keys %session } });
 
-    # first turns together, then the second ones in the same sessions
+    # all first turns together, then the second ones in the same sessions
 
     for my $n (1, 2) {
         my @now = map { my ($name, undef, $s) = @$_;

@@ -27,7 +27,7 @@ sub header {
 }
 
 
-# takes what it can from the buffer; false when it needs more
+# consumes what it can from the buffer; false if it needs more
 
 sub take {
     my ($self, $buffer, $now) = @_;

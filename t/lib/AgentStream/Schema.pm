@@ -1,7 +1,7 @@
 package AgentStream::Schema;
 
-# Packets against ACP's JSON schema, through util/acp-validate.mjs, and the
-# deviations that are known: t/data/acp-deviations.json.
+# Compares packets with ACP's JSON schema, with util/acp-validate.mjs, and
+# knows the accepted deviations: t/data/acp-deviations.json.
 
 use strict;
 use warnings;
@@ -67,7 +67,7 @@ sub schema_report {
 }
 
 
-# no deviation but the known ones
+# checks that there are no deviations except the known ones
 
 sub check_schema {
     my ($name, @data) = @_;

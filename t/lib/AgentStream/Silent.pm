@@ -1,7 +1,7 @@
 package AgentStream::Silent;
 
-# A server that accepts connections, reads what is sent, and never answers; or
-# that does not even accept.  It lives in the test itself.
+# A server that accepts connections, reads what is sent, and never answers, or
+# that does not even accept.  It is part of the test process.
 #
 #     my $silent = AgentStream::Silent->new();
 #     ok(wait_for(sub { grep { /POST/ } $silent->heard() }), 'it arrives');
@@ -25,7 +25,7 @@ sub new {
 }
 
 
-# one whose backlog is full: a connection to it is never established
+# a server whose backlog is full: a connection to it is never established
 
 sub deaf {
     my ($class) = @_;
@@ -47,7 +47,7 @@ sub port {
 }
 
 
-# -> what each connection has said so far, those that are closed, too
+# -> what each connection has sent so far, including closed ones
 
 sub heard {
     my ($self) = @_;

@@ -1,7 +1,7 @@
 // Captures of real turns (t/data/captures), cut into turns and given new ids.
 //
 // A turn is a list of items { line, type, sid }: `line` is the event's JSON
-// text, taken over byte for byte but for ids and times, so that escapes, key
+// text, copied byte for byte except for ids and times, so that escapes, key
 // order and spacing stay OpenCode's own.
 
 import fs from 'node:fs';

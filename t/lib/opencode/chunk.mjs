@@ -1,4 +1,5 @@
-// Where to cut the bytes of an event stream: every way a read can end.
+// Where to cut the bytes of an event stream, for every way in which a read can
+// end.
 
 const AT = {
     data: /(?<=^|\n)data:|(?<=(?:^|\n)da)ta:|(?<=\ndata):/g,

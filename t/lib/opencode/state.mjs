@@ -1,5 +1,6 @@
-// OpenCode's stored state, as its REST answers show it: built from the events
-// themselves, so it is true in mid-turn too (a streaming part has text "").
+// OpenCode's stored state, as its REST answers show it.  It is built from the
+// events themselves, so it is also right in the middle of a turn (a streaming
+// part has text "").
 
 export class State {
 

@@ -1,4 +1,5 @@
-// What a prompt makes the scripted OpenCode say, and the faults it can have.
+// What the scripted OpenCode sends for a prompt, and the faults that it can
+// make.
 //
 // The prompt's first line is an order:
 //
