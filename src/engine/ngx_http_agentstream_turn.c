@@ -5,8 +5,7 @@
 
 
 /*
- * The turn's life, from its place in the zone to the wake-up that
- * frees it.  All the turn's clocks are one timer.
+ * The turn's life, from its place in the zone to the wake-up that frees it.
  */
 
 
@@ -21,7 +20,6 @@ static ngx_int_t ngx_http_agentstream_turn_register(
     ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
     ngx_str_t *other);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
-static void ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev);
 
 
 ngx_int_t
@@ -378,170 +376,4 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
 
     ngx_http_agentstream_translate_destroy(turn->translate);
     ngx_destroy_pool(turn->pool);
-}
-
-
-static void
-ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
-{
-    ngx_int_t                         rc;
-    ngx_msec_t                        now;
-    ngx_http_agentstream_turn_t      *turn;
-    ngx_http_agentstream_loc_conf_t  *conf;
-
-    turn = ev->data;
-    conf = turn->conf;
-    now = ngx_current_msec;
-    rc = NGX_OK;
-
-    if (now - turn->started_at >= conf->turn_timeout) {
-        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
-                                "The turn exceeded agentstream_turn_timeout");
-        return;
-    }
-
-    /* a turn that waits for a person is silent, and has its own time */
-
-    if (turn->nwaiting == 0 && !turn->waiting
-        && now - turn->heard_at >= conf->idle_timeout)
-    {
-        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_GATEWAY_TIME_OUT,
-                                "Nothing was heard of the turn for "
-                                "agentstream_idle_timeout");
-        return;
-    }
-
-    if (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN
-        && ngx_http_agentstream_turn_deserted(turn))
-    {
-        turn->node->interrupted = 1;
-        ngx_http_agentstream_turn_interrupt_check(turn, 0);
-
-        if (turn->phase == ngx_http_agentstream_turn_finished) {
-            return;
-        }
-    }
-
-    if (turn->phase == ngx_http_agentstream_turn_resolving && turn->poll_at
-        && (ngx_msec_int_t) (now - turn->poll_at) >= 0)
-    {
-        turn->poll_at = 0;
-        ngx_http_agentstream_turn_resolve(turn);
-    }
-
-    if (turn->phase == ngx_http_agentstream_turn_probing && turn->poll_at
-        && (ngx_msec_int_t) (now - turn->poll_at) >= 0)
-    {
-        ngx_http_agentstream_turn_probe(turn);
-    }
-
-    if (turn->check_at && (ngx_msec_int_t) (now - turn->check_at) >= 0) {
-        turn->check_at = 0;
-        ngx_http_agentstream_turn_check(turn);
-    }
-
-    if (turn->phase != ngx_http_agentstream_turn_running) {
-        ngx_http_agentstream_turn_schedule(turn);
-        return;
-    }
-
-    ngx_http_agentstream_turn_ask_expire(turn);
-
-    if (turn->interrupt_at && (ngx_msec_int_t) (now - turn->interrupt_at) >= 0)
-    {
-        ngx_http_agentstream_turn_interrupt_expire(turn);
-
-    } else if ((turn->settle_at
-                && (ngx_msec_int_t) (now - turn->settle_at) >= 0)
-               || (turn->poll_at
-                   && (ngx_msec_int_t) (now - turn->poll_at) >= 0))
-    {
-        turn->settle_at = 0;
-        turn->poll_at = 0;
-        ngx_http_agentstream_turn_reconcile(turn);
-    }
-
-    if (turn->phase != ngx_http_agentstream_turn_running) {
-        return;
-    }
-
-    ngx_http_agentstream_turn_clock(turn);
-
-    if (conf->heartbeat
-        && now - turn->heard_at >= conf->heartbeat
-        && now - turn->beat_at >= conf->heartbeat)
-    {
-        turn->beat_at = now;
-
-        rc = ngx_http_agentstream_translate_heartbeat(turn->translate,
-                                                      now - turn->started_at,
-                                                      now - turn->heard_at);
-    }
-
-    ngx_http_agentstream_turn_judge(turn, rc);
-}
-
-
-/* the timer is set to the nearest of the turn's clocks, and is not touched by
-   an event that only moves one of them away */
-
-void
-ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn)
-{
-    ngx_uint_t                        i;
-    ngx_msec_t                        now, at, due[10];
-    ngx_msec_int_t                    left, nearest;
-    ngx_http_agentstream_loc_conf_t  *conf;
-
-    if (turn->phase >= ngx_http_agentstream_turn_aborting) {
-        return;
-    }
-
-    conf = turn->conf;
-    now = ngx_current_msec;
-
-    at = ((ngx_msec_int_t) (turn->beat_at - turn->heard_at) > 0)
-         ? turn->beat_at : turn->heard_at;
-
-    due[0] = turn->started_at + conf->turn_timeout;
-    due[1] = (turn->nwaiting || turn->waiting)
-             ? 0 : turn->heard_at + conf->idle_timeout;
-    due[2] = conf->heartbeat ? at + conf->heartbeat : 0;
-    due[3] = turn->settle_at;
-    due[4] = turn->flush_at;
-    due[5] = turn->poll_at;
-    due[6] = (conf->on_disconnect == NGX_HTTP_AGENTSTREAM_ABORT_TURN)
-             ? turn->watched_at + NGX_HTTP_AGENTSTREAM_TURN_DETACH : 0;
-    due[7] = turn->interrupt_at;
-    due[8] = turn->ask_at;
-    due[9] = turn->check_at;
-
-    if (turn->phase != ngx_http_agentstream_turn_running) {
-        /* looked at when it runs */
-        due[2] = due[3] = due[4] = due[7] = due[8] = 0;
-    }
-
-    if (turn->phase > ngx_http_agentstream_turn_resolving
-        && turn->phase < ngx_http_agentstream_turn_running
-        && turn->phase != ngx_http_agentstream_turn_probing)
-    {
-        due[5] = 0;
-    }
-
-    nearest = due[0] - now;
-
-    for (i = 1; i < 10; i++) {
-        if (due[i]) {
-            left = due[i] - now;
-            nearest = ngx_min(nearest, left);
-        }
-    }
-
-    nearest = ngx_max(nearest, 1);
-
-    if (!turn->timer.timer_set
-        || (ngx_msec_int_t) (turn->timer.timer.key - (now + nearest)) > 0)
-    {
-        ngx_add_timer(&turn->timer, (ngx_msec_t) nearest);
-    }
 }

@@ -320,14 +320,6 @@ ngx_http_agentstream_turn_ask_expire(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_turn_ask_t  *ask;
 
-    if (turn->ask_at == 0
-        || (ngx_msec_int_t) (ngx_current_msec - turn->ask_at) < 0)
-    {
-        return;
-    }
-
-    turn->ask_at = 0;
-
     for (ask = ngx_http_agentstream_turn_ask_next(turn, NULL);
          ask;
          ask = ngx_http_agentstream_turn_ask_next(turn, ask))

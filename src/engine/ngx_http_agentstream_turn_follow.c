@@ -260,12 +260,32 @@ ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status)
 }
 
 
+void
+ngx_http_agentstream_turn_flush(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_msec_t  next;
+
+    turn->flush_at = 0;
+
+    if (turn->failed) {
+        return;
+    }
+
+    if (ngx_http_agentstream_translate_flush(turn->translate, &next) != NGX_OK)
+    {
+        turn->failed = 1;
+
+    } else if (next != NGX_TIMER_INFINITE) {
+        turn->flush_at = ngx_current_msec + next;
+    }
+}
+
+
 /* after anything that may have changed how the turn stands */
 
 void
 ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
 {
-    ngx_msec_t                               next;
     ngx_uint_t                               over;
     ngx_http_agentstream_translate_state_t  *state;
 
@@ -275,37 +295,28 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         turn->failed = 1;
     }
 
-    if (turn->failed) {
-        rc = NGX_ERROR;
-    }
-
     if (turn->phase != ngx_http_agentstream_turn_running) {
 
         if (turn->phase == ngx_http_agentstream_turn_prompting
-            && (rc != NGX_OK || state->user_seen))
+            && (turn->failed || state->user_seen))
         {
             /* whatever became of the answer */
-            ngx_http_agentstream_turn_accepted(turn, rc);
+            ngx_http_agentstream_turn_accepted(turn, turn->failed ? NGX_ERROR
+                                                                  : NGX_OK);
         }
 
         return;
     }
 
-    if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_translate_flush(turn->translate, &next);
-        turn->flush_at = (rc == NGX_OK && next != NGX_TIMER_INFINITE)
-                         ? ngx_current_msec + next : 0;
-    }
+    ngx_http_agentstream_turn_flush(turn);
 
-    if (rc != NGX_OK && state->full) {
-        turn->failed = 1;
+    if (turn->failed && state->full) {
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
                                         "The turn is too large");
         return;
     }
 
-    if (rc != NGX_OK) {
-        turn->failed = 1;
+    if (turn->failed) {
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                         "Out of memory");
         return;
@@ -365,6 +376,10 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
 void
 ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn)
 {
+    /* the answer tells whether, and when, to ask again */
+    turn->settle_at = 0;
+    turn->poll_at = 0;
+
     ngx_http_agentstream_turn_clock(turn);
 
     ngx_http_agentstream_count(RECONCILED, 1);

@@ -29,7 +29,8 @@
  * busy with another prompt (turn_probe), what happens while it runs
  * (turn_follow), where its packets go (turn_sink), what waits for an answer
  * (turn_ask), how it is interrupted (turn_interrupt), how it ends (turn_end),
- * how another worker takes it over (turn_adopt), its life and clocks (turn).
+ * how another worker takes it over (turn_adopt), its states (turn_state), its
+ * clocks (turn_timer), its life (turn).
  */
 
 
@@ -255,6 +256,8 @@ void ngx_http_agentstream_turn_broken(void *data, ngx_uint_t status);
 void ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status);
 void ngx_http_agentstream_turn_forget_held(ngx_http_agentstream_turn_t *turn);
+/* send what the translator has held back, as far as it is time */
+void ngx_http_agentstream_turn_flush(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn,
     ngx_int_t rc);
 void ngx_http_agentstream_turn_reconcile(ngx_http_agentstream_turn_t *turn);
@@ -278,7 +281,9 @@ void ngx_http_agentstream_turn_unreachable(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status);
 void ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t code, const char *reason, ngx_str_t *details);
+/* set the timer: a clock may have become the nearest */
 void ngx_http_agentstream_turn_schedule(ngx_http_agentstream_turn_t *turn);
+void ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev);
 
 /* one more session whose events are the turn's */
 ngx_int_t ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session);
@@ -298,10 +303,11 @@ void ngx_http_agentstream_turn_interrupt_handler(void *data);
 void ngx_http_agentstream_turn_interrupt_expire(
     ngx_http_agentstream_turn_t *turn);
 
-/* how often it is asked whether anybody still watches */
+/* how often it is asked whether anybody still reads */
 #define NGX_HTTP_AGENTSTREAM_TURN_DETACH  500
 
-ngx_uint_t ngx_http_agentstream_turn_deserted(
+/* interrupt the turn if nobody has read it for agentstream_detach_timeout */
+void ngx_http_agentstream_turn_readers_handler(
     ngx_http_agentstream_turn_t *turn);
 
 void ngx_http_agentstream_turn_close_lookups(ngx_http_agentstream_turn_t *turn);

@@ -198,19 +198,12 @@ ngx_http_agentstream_turn_interrupt_expire(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* whether nobody has watched for agentstream_detach_timeout */
-
-ngx_uint_t
-ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
+void
+ngx_http_agentstream_turn_readers_handler(ngx_http_agentstream_turn_t *turn)
 {
     ngx_msec_t                    seen_at;
     ngx_uint_t                    watched;
     ngx_http_agentstream_zone_t  *zone;
-
-    if (ngx_current_msec - turn->watched_at < NGX_HTTP_AGENTSTREAM_TURN_DETACH)
-    {
-        return 0;
-    }
 
     zone = ngx_http_agentstream_worker->zone;
 
@@ -223,7 +216,11 @@ ngx_http_agentstream_turn_deserted(ngx_http_agentstream_turn_t *turn)
 
     /* the clock is the same in all workers */
 
-    return !watched
-           && (ngx_msec_int_t) (ngx_current_msec - seen_at)
-              > (ngx_msec_int_t) turn->conf->detach_timeout;
+    if (!watched
+        && (ngx_msec_int_t) (ngx_current_msec - seen_at)
+           > (ngx_msec_int_t) turn->conf->detach_timeout)
+    {
+        turn->node->interrupted = 1;
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+    }
 }

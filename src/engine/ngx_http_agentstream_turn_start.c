@@ -219,8 +219,6 @@ ngx_http_agentstream_turn_ready(void *data)
     if (turn->phase == ngx_http_agentstream_turn_running) {
         /* what is being read may be older than the stream */
         ngx_http_agentstream_reconcile_stop(&turn->reconcile);
-
-        turn->poll_at = 0;
         ngx_http_agentstream_turn_reconcile(turn);
     }
 }
