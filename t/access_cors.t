@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The example of docs/access.md for pages of another origin: the preflight is
-# answered by nginx, and responses, errors too, can be read by the page, which
-# says with each request that it has asked.
+# The example of docs/access.md for pages of another origin: nginx answers the
+# preflight, and the page, which sends application/json with each request, can
+# read all responses, including errors.
 #
 # Broken by: a handler that answers OPTIONS with 405 before nginx can; headers
 # of the configuration that are lost on a stream or an error; a page that may

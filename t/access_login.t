@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# The examples of docs/access.md for passwords, a login of one's own, and
-# addresses: who is not let in does not get to OpenCode, who is gets it all.
-# A login service of one's own is told the session that is served.
+# The examples of docs/access.md for passwords, your own login service, and
+# addresses: a client that is refused does not reach OpenCode, and one that is
+# accepted can do everything.  The login service is told which session will be
+# served.
 #
 # Broken by: a handler that answers before the access phase; a call of the
 # module's that is checked as if it were the client's; a variable that is not

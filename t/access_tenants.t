@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The example of docs/access.md for tenants: two OpenCode servers behind one
-# location; what is one tenant's does not exist for the other.
+# location; the sessions of one tenant do not exist for the other.
 #
 # Broken by: a turn, a hub or a waiting question that is named without the
 # route; a call that takes another route than its turn.

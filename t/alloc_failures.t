@@ -1,10 +1,11 @@
 #!/usr/bin/perl
 
-# Memory that is not there: each allocation of a turn, nginx's and the module's
-# own, from pools, from the heap, from the zone, and each new connection, fails
-# once, one by one.  Whatever fails, the client gets a proper error, or one
-# terminal packet, or a closed connection; the turn ends in bounded time with
-# its one terminal packet, and the session's next turn is whole.
+# Allocations that fail: each allocation of a turn, of nginx and of the module
+# itself, from pools, from the heap, from the zone, and each new connection,
+# fails once, one by one.  Whatever fails, the client gets a proper error, or
+# one terminal packet, or a closed connection; the turn ends in bounded time
+# with its one terminal packet, and the session's next turn is complete.  At
+# the end the zone holds nothing but the last turn, and no descriptor is left.
 #
 # At the end the zone holds nothing but the last turn, and no descriptor is left.
 #

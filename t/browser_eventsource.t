@@ -1,10 +1,10 @@
 #!/usr/bin/perl
 
-# A real browser's EventSource, headless Chromium with a page of ten lines:
-# dropped by nginx while a turn runs, by a worker that is killed and by a
-# reload that does not wait, it comes back by itself and misses nothing; at the
-# end it is told to stop, and stops.  One that follows the session goes on with
-# the next turn.
+# The EventSource of a real browser, headless Chromium with a page of ten
+# lines: when nginx closes its connection in the middle of a turn, a worker is
+# killed, or a reload does not wait, it reconnects by itself and misses
+# nothing; at the end it is told to stop, and stops.  One that follows the
+# session continues with the next turn.
 #
 # Broken by: an id the browser does not send back, a wrong Content-Type, a
 # clean end in the middle of a turn without a way on, 200 instead of 204 after

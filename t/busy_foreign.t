@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A session that OpenCode is at work on though no turn of it is known here, on
-# the scripted OpenCode, whose status says so: what becomes of the sender that
-# waits for it, of others who look, and when it is asked for again.
-# t/opencode_foreign.t has the same on OpenCode itself.
+# A session that OpenCode is working on although no turn of it is known here,
+# on the scripted OpenCode, whose status says so: what happens to the sender
+# that waits for it and to others that look, and when the status is asked for
+# again. t/opencode_foreign.t tests the same on OpenCode itself.
 #
 # Broken by: a prompt that is sent though its sender has left, because somebody
 # else watches (node->senders); a refused turn that is shown to who only looks

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# agentstream_busy queue with many that wait for one session: what a worker does
-# for one of them does not grow with their number; who waits with the
-# client_request_id of a turn that begins gets that turn at once, also when
+# agentstream_busy queue when many wait for one session: a worker's work for
+# one of them does not grow with their number; a sender that waits with the
+# client_request_id of a turn that begins gets that turn at once, even if
 # others are in front of it.
 #
 # Broken by: all of them woken for each turn (line_handler()); a walk through

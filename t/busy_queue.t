@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# agentstream_busy queue: senders to a busy session wait, in the order they
-# came, whatever worker they are on; each stream is that sender's own turn; who
-# leaves while it waits is dropped and its prompt never sent.
+# agentstream_busy queue: senders to a busy session wait in the order of their
+# arrival, on whatever worker they are; each stream is that sender's own turn;
+# a sender that disconnects while it waits is dropped, and its prompt is never
+# sent.
 #
 # Broken by: a queue per worker, a waiter woken only by its own worker's turns,
 # a place in the queue kept by a client that left or by a worker that died, a

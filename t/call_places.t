@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# Places for calls.  A server that is silent does not make the clients of other
-# servers wait.  Look-ups do not keep clients waiting, and a call that nobody
-# waits for any more makes way.  The servers share a worker's connections.
+# Places for calls: a server that does not answer does not make the clients of
+# other servers wait; look-ups do not make clients wait; a call that nobody
+# waits for any more gives up its place; the servers share a worker's
+# connections.
 #
 # Broken by: one bound for all servers; look-ups that are counted with the
 # others, or that one turn may have without end; a relay that keeps its place,

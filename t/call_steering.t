@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 
-# A call never leaves its location: no header of OpenCode's answer steers nginx,
-# whatever the internal location says about them, with any module that passes
-# requests on; what is below "internal" and "deny all", and other tenants'
-# locations, stay where they are.  Other locations are steered as ever.
+# A call never leaves its location: no header of OpenCode's answer controls
+# nginx, whatever the internal location says about such headers, with any
+# module that proxies requests; content that is protected by "internal" and
+# "deny all", and locations of other tenants, stay protected.  In other
+# locations such headers work as usual.
 #
 # Broken by: headers that are acted on before the capture filters see them; a
 # table of headers that is changed for everybody, or not made anew by a reload;

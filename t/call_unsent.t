@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A prompt of which not a byte has left, because it waits for a place or for a
-# connection: it never ran, so it is neither looked for nor aborted, for the
-# abort would hit somebody else's work.
+# A prompt of which not a byte was sent, because it waits for a place or for a
+# connection: it never ran, so it is neither looked for nor aborted, because
+# the abort would hit somebody else's work.
 #
 # Broken by: a call that counts as sent before it is; a turn that is aborted,
 # or waits for its prompt's end, while the prompt is still here.

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Bodies of clients: a hundred megabytes that nobody asked for, the limit to the
-# byte, and bodies that nginx is told to keep in files.
+# Request bodies: a hundred megabytes that nobody asked for, the size limit to
+# the byte, and bodies that nginx is told to keep in files.
 #
 # Broken by: a body that is read before its announced length is looked at, or
 # kept beyond client_max_body_size; room made for what is announced only; a body

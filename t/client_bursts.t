@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A thousand clients that come in bursts and leave whenever they like: before
-# their turn began, in the middle, at its end, with FIN or RST; some come back
-# for the rest.  All turns come to their end, and the workers keep nothing.
+# A thousand clients that arrive in bursts and disconnect at any time: before
+# their turn began, in the middle, at its end, with FIN or RST; some reconnect
+# for the rest.  All turns end, and the workers keep nothing.
 #
 # Broken by: a request or reader that is woken after it was freed; a call or
 # turn that waits for a client that left; a waiter, connection, descriptor or

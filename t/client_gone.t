@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# Clients that are gone, in good order (FIN) or not (RST), at every stage of
-# every kind of request.  What they had started goes on or never begins, as it
-# should be; nothing of them is left in the worker.
+# Clients that disconnect, properly (FIN) or not (RST), at every stage of every
+# kind of request.  What they started goes on or never begins, as documented;
+# nothing of them is left in the worker.
 #
 # Broken by: a prompt sent for a body that never came whole; a request that is
 # not watched while it waits for OpenCode, in the queue or for a turn; a turn,

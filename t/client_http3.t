@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# Clients of HTTP/3 that leave while they wait, in each of the three ways they
-# have: nothing of them is left in the worker, and what should end with them
-# does.  Needs an nginx with HTTP/3 and the Python package aioquic; see
-# docs/development.md for how to run it where they are elsewhere.
+# HTTP/3 clients that disconnect while they wait, in each of the three possible
+# ways: nothing of them is left in the worker, and whatever should end with
+# them ends.
 #
 # Broken by: a write event that is ignored while nothing is to be sent, for
 # STOP_SENDING is told by nothing else (output_test_writing()); one that is

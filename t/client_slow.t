@@ -1,7 +1,10 @@
 #!/usr/bin/perl
 
-# Clients that read slowly or not at all, and those that have shut down their
-# side of the connection.
+# Clients that read slowly or not at all, and clients that have shut down their
+# sending side of the connection.  A slow client gets every byte and costs the
+# worker one buffer.  A client that accepts nothing for send_timeout is
+# disconnected, but its turn goes on.  A client that has shut down its sending
+# side counts as disconnected, as everywhere in nginx.
 #
 # A slow one gets every byte and costs the worker one buffer; one that takes
 # nothing for send_timeout is let go, the turn is not; to have shut down the

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What the configuration must not say is refused when nginx starts, with the
-# reason and the line; what it may say is not.
+# Configurations that must be refused are refused when nginx starts, with the
+# reason and the line; valid ones are accepted.
 #
 # Broken by: a check left out of a directive's handler or of the merge.
 

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A turn that asks much more than anybody can answer: 64 questions wait, the
-# others are told and rejected at once; what waits can be answered, and makes
-# room for another one.
+# A turn that asks many more questions than anybody can answer: 64 questions
+# wait, the others are reported and rejected at once; the waiting ones can be
+# answered, and each answer makes room for another.
 #
 # Broken by: a list in the zone without an end (zone_ask_locked()); one that is
 # not made shorter by an answer; a question that is neither kept nor rejected.

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A long history: 10,000 messages come in the time they need, in a few buffers
-# of memory, at the client's pace, while others are served; and what becomes of
-# a history that OpenCode does not give whole.
+# A long history: 10,000 messages are sent in reasonable time, with a few
+# buffers of memory, at the client's pace, while other clients are served; and
+# what happens if OpenCode does not send the whole history.
 #
 # Broken by: an answer that is collected before it is told; a call that does
 # not wait for a slow client; a translator that keeps what it has told; a loop

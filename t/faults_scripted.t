@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Faults on the scripted OpenCode, in front of which a proxy cuts, stalls and
-# corrupts: by a seed, so that the same can be done again.
+# Faults on the scripted OpenCode: a proxy in front of it cuts, stalls and
+# corrupts connections.  A random seed chooses the faults, so that a run can be
+# repeated.
 #
 #     FAULT_TURNS=500 FAULT_SEED=7     a long run; see "make test-faults"
 #     FAULT_ROOM=12 FAULT_WORKERS=1    only this room of it

@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 
-# What happens to OpenCode itself, while turns run on it: it is killed and
-# comes back, its instance is disposed of, its disk is full.  Every turn ends,
-# with what the client has got a part of what was meant; then the next one
-# goes well.
+# Faults of OpenCode itself while turns run on it: it is killed and restarted,
+# its instance is disposed of, its disk is full.  Every turn ends, and what the
+# client received is a part of the intended text; then the next turn succeeds.
 #
 # Broken by: a turn that takes an answer without an end, or a step after which
 # another one was to come, for a good one; a rejected call that counts as lost,

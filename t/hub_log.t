@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# What comes from outside is escaped in the error log: a session's directory, a
-# client's words, a route.  Nothing of it makes a line of its own.
+# Texts from outside are escaped in the error log: a session's directory, a
+# client's text, a route.  None of them can begin a new line.
 #
 # Broken by: a message that is filled in with what OpenCode, a client or a
 # variable said, as it is.

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The held load of bench/held.mjs in small: 200 turns open at once on two
-# workers, every packet verified, latency, memory per turn, nothing left.  The
-# whole of it, against its bar, is "make test-load".
+# A small version of bench/held.mjs: 200 turns open at once on two workers;
+# every packet is verified, as are latency, memory per turn, and that nothing
+# is left.  The full load with its targets is "make test-load".
 #
 # Broken by: a packet lost, repeated or late between two workers; a reader that
 # is woken by its fallback timer only; memory per turn that doubles; a worker

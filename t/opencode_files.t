@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What a prompt can have OpenCode itself read, without any permission: files in
-# the session's directory, and nothing else.  Each way that was found to read a
-# file elsewhere, or to write into another session, is refused.
+# The files that a prompt can make OpenCode itself read, without any
+# permission: files in the session's directory, and nothing else.  Each known
+# way to read a file elsewhere, or to write into another session, is refused.
 #
 # Broken by: a spelling of a path that OpenCode's parser reads differently, a
 # member of a part that makes it read something else, an @path in what a

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# On OpenCode itself: a session that somebody else prompts, past nginx, before
-# our prompt, in mid-turn and right at our end.  A turn tells its own answer and
-# nothing of the other one, and a session that OpenCode is at work on is busy.
+# On OpenCode itself: a session that somebody else prompts, not through nginx,
+# before our prompt, in the middle of our turn and right at its end.  A turn
+# sends its own answer and nothing of the other one, and a session that
+# OpenCode is working on is busy.
 #
 # Broken by: an answer that is taken for ours though another user message is its
 # parent (translate_message_ours()), a turn that waits for the idle behind the

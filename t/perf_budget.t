@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# The hot paths cost no more instructions than bench/budget.txt allows: routing
-# by raw bytes, parsing, translating, each on fixed captures.  Counted by
-# callgrind, so the machine's load does not matter.
+# The hot paths need no more instructions than bench/budget.txt allows: routing
+# by raw bytes, parsing, translating, each on fixed captures. callgrind counts
+# them, so the machine's load does not matter.
 #
 # Broken by: a parse of events that are for nobody, an allocation or a second
 # scan per event, text decoded and encoded again.

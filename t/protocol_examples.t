@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# docs/protocol.md tells the truth: each of its examples is a packet as the
-# module sends it, member by member and in that order; every type of packet has
-# a row and an example; every event that the module knows has a row.
+# docs/protocol.md is true: each of its examples is a packet as the module sends
+# it, with the same members in the same order; every type of packet has a row
+# and an example; every event that the module knows has a row.
 #
 # Broken by: a member added, renamed, moved or of another type, in acp.c or in
 # the document alone; a packet or an event nobody wrote about.
@@ -14,7 +14,7 @@ use AgentStream;
 use AgentStream::Process qw(slurp);
 use AgentStream::Replay;
 
-# contract, 3
+# docs/protocol.md, "Packets"
 
 my @types = qw(turn_started agent_message_chunk agent_thought_chunk
     tool_call_start tool_call_progress agent_plan_update question_asked
@@ -72,7 +72,7 @@ for my $type (@types) {
 my %known = map { $_ => 1 } @types;
 
 is(join(' ', grep { !$known{$_} } sort keys %sent, keys %example), '',
-   'no packet that the contract does not know');
+   'no packet that docs/protocol.md does not know');
 
 my $events = join "\n", section("From OpenCode's events to packets")
                         =~ /^\| *(.*?) *\|/mg;

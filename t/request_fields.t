@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# agentstream_fields, agentstream_agent, agentstream_model: what a client may
-# say is what it may say here, and what it may not choose is set for it, in
-# prompts and in new sessions.
+# agentstream_fields, agentstream_agent, agentstream_model: a client can send
+# only the fields that the location allows, and the fields it may not choose
+# are set for it, in prompts and in new sessions.
 #
 # Broken by: a field that is passed on though it is not listed, a value that is
 # set only in one of the two, or beside the client's, a value that is not

@@ -3,7 +3,7 @@
 # A page of another origin cannot change anything unless the browser has asked
 # first: a POST or DELETE with the Origin of another host must have the type
 # application/json, which no page can send without a preflight; otherwise it is
-# 403.  Pages of this host, and clients that send no Origin, notice nothing.
+# 403.  Pages of this host, and clients that send no Origin, are not affected.
 #
 # Broken by: a route without the check; a comparison that takes a part of the
 # host or another port for the same, or a usual port for another; a request

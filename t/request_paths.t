@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# Only a plain path gets to a route: what nginx decodes, merges or resolves
-# (%2e, "//", "/./", "/../") is 400 wherever it is in the path, so that whoever
-# looks at the path before, as a login service does, sees the session that is
-# served.  $agentstream_session is that session, in every phase.
+# Only a plain path is served: anything that nginx decodes, merges or resolves
+# (%2e, "//", "/./", "/../") is 400 wherever it is in the path, so that a login
+# service that looks at the path sees the session that is served.
+# $agentstream_session is that session, in every phase.
 #
 # Broken by: a check of a part of the path only, or of what nginx made of it;
 # a variable that is read from another path than the routes are; a path that

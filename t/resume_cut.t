@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 
-# A client that is cut off after any packet of its turn comes back with the
-# last id it has seen, and what it got in both connections is byte for byte
-# what one that stayed got: on the same worker, on the other one, with the id
-# in the query, over HTTP/2, while the turn runs and after it.
+# A client that is cut off after any packet of its turn reconnects with the
+# last id it has seen.  What it receives in both connections is byte for byte
+# what a client that stayed connected receives: on the same worker, on the
+# other one, with the id in the query, over HTTP/2, while the turn runs and
+# after it.
 #
 # Broken by: a cursor off by one, a packet rendered again instead of read from
 # the journal, a resumed stream that starts before its reader is known to the

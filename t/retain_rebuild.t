@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A cursor older than what is kept: "stream_reset" says so, then comes the turn
-# so far, rebuilt from OpenCode's messages, to its end; never a silent gap.
-# agentstream_turn_size drops a turn's oldest packets, an eviction or a restart
-# of nginx all of them.
+# A cursor older than what is kept: "stream_reset" says so, then follows the
+# turn so far, rebuilt from OpenCode's messages, to its end; there is never a
+# silent gap. agentstream_turn_size drops a turn's oldest packets, an eviction
+# or a restart of nginx drops all of them.
 #
 # Broken by: a cursor clamped to the oldest packet; a rebuilt turn that ends
 # with the message it found first; text sent twice when the turn is read again;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A zone that is too small ends no turn and refuses none while anybody has
-# something to spare: a packet that finds no room is a gap that its readers
-# learn of; finished turns that somebody still reads go last; who has most pays
-# for packets and for new turns alike.
+# A zone that is too small ends no turn, and refuses none while any turn can
+# give up memory.  A packet that finds no room is a gap that its readers are
+# told of.  Finished turns that somebody still reads are evicted last.  The
+# turn with the most memory gives some up, for packets and for new turns alike.
 #
 # Broken by: a packet without room that fails its turn (turn_squeeze()); a last
 # block that is emptied while there are others before it, so that readers see

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# What is kept: a finished turn for "retain" and as long as there is room, the
-# oldest go first, a running one never; a zone full of running turns refuses
-# new prompts with 503 and harms none of them; all memory comes back.
+# What the zone keeps: a finished turn for "retain" and as long as there is
+# room, the oldest are evicted first, a running one never; a zone full of
+# running turns refuses new prompts with 503 and does not harm the running
+# ones; all memory is freed in the end.
 #
 # Broken by: eviction from the wrong end, of a running turn or under a reader;
 # a leak in free; an allocation that fails where eviction would have made room;

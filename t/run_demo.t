@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# "make run" comes up, twice in a row; the line for curl that it prints runs a
-# turn; an occupied port, or a demo that runs already, is named and left alone;
-# Ctrl-C ends all that was started, commands of the agent among them.
+# "make run" starts, twice in a row; the curl command that it prints runs a
+# turn; an occupied port, or a demo that is already running, is named and left
+# alone; Ctrl-C ends everything that was started, including commands of the
+# agent.
 #
 # Broken by: a port that is not looked at before something is started, the lock
 # left out, a stop that forgets one of the processes, no mark in OpenCode's

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# util/deps does not wait in silence: an npm that cannot reach its registry is
-# given up soon and quoted, and another make that installs is named.
+# util/deps does not wait without a message: when npm cannot reach its
+# registry, it gives up soon and shows npm's message, and it reports when
+# another make is installing.
 #
 # Broken by: npm's own times between two tries (10 and 60 seconds), its words
 # thrown away, --prefix (npm would not find the machine's settings then), no

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
-# A client that follows a session for days grows its worker by nothing, also
-# when the turns it reads are lost to it, one after the other: each is rebuilt
-# from what OpenCode has stored, and what was needed for that is gone with it.
+# A client that follows a session for days does not make its worker grow, even
+# if the packets of the turns it reads are lost, one turn after the other: each
+# turn is rebuilt from what OpenCode has stored, and the memory for that is
+# freed afterwards.
 #
 # Broken by: a reader or a rebuilt turn in the request's pool, or anything of
 # them that stays there: a cleanup, an id, the session's key, what the output

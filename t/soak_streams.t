@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# A stream that is open for long grows by nothing: bench/soak.mjs in small.  A turn
-# of thousands of packets, a follower across hundreds of turns, keepalive
-# comments and heartbeats by the thousand.  All of a day's packets are "make
-# test-soak".
+# A stream that is open for a long time does not grow: a small version of
+# bench/soak.mjs.  A turn of thousands of packets, a follower across hundreds
+# of turns, thousands of keepalive comments and heartbeats.  "make test-soak"
+# sends all the packets of a day.
 #
 # Broken by: an allocation from the request's pool per write (16 bytes are
 # seen), a buffer or chain link that is not reused, a turn's state that the

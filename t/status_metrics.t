@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# agentstream_status: what happened is counted, once, whichever worker did it,
-# in JSON and for Prometheus; a worker that dies takes its gauges along, but not
-# its counters.  Every test's end asks whether the sums are right.
+# agentstream_status: every event is counted once, whichever worker handled it,
+# in JSON and for Prometheus; when a worker dies, its gauges disappear but its
+# counters remain.  At the end of every test the harness checks the sums.
 #
 # Broken by: a place that counts left out or passed twice, a gauge that is not
 # taken back, counters cleared with the slot, slots of dead workers added to the

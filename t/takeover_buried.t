@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # A worker that dies between a turn's terminal packet and its end, and nobody
-# comes for the turn: it is ended after "retain" as what it is, and does not get
-# a second terminal packet.
+# asks for the turn: after "retain" the turn is ended as what it is, without a
+# second terminal packet.
 #
 # Broken by: an orphan that is ended whatever its last packet is
 # (turn_last_word()).

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Turns of a killed worker that nobody comes back for: they do not stay in the
-# zone for ever, nor keep their sessions, nor does a place in a queue.
+# Turns of a killed worker that nobody asks for: neither they nor their
+# sessions nor places in a queue stay in the zone for ever.
 #
 # Broken by: a running turn that only its owner can free; a ticket or session
 # of a dead worker that stays in the slab.

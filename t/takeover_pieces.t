@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# A packet for which the zone has pages enough, but not in a row, is kept in
-# pieces: who reads it gets it whole, and so does the worker that takes the turn
-# over.
+# A packet for which the zone has enough pages, but not contiguous ones, is
+# kept in pieces: its readers get it whole, and so does the worker that takes
+# the turn over.
 #
 # Broken by: pieces that are copied in another order, or not for the successor
 # (journal_copy(), journal_walk()); pieces that are not freed with their block.

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Places in a queue whose worker was killed: they go by themselves, though
+# Places in a queue whose worker was killed are freed by themselves, even if
 # nobody sends to that session any more; those of living workers stay.
 #
 # Broken by: tickets that are only looked at when somebody comes

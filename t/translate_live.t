@@ -311,10 +311,10 @@ my @seen = packets_of('core');
 my %core = map { $_ => 1 } @core;
 
 is(join(' ', grep { !$core{$_} } map { $_->{type} } @seen), '',
-   'core: the five types of the seed');
+   'core: only its five types');
 is(scalar(grep { exists $_->{messageId} || exists $_->{usage}
                  || %{ $_->{_meta} // {} } } @seen), 0,
-   'core: the fields of the seed');
+   'core: no fields but its own');
 is(join('', map { $_->{content}{text} } grep {
         $_->{type} eq 'agent_message_chunk' } @seen), 'A. Done.',
    'core: nothing of the subagent');

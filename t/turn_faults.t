@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# An event stream as bad as it gets: events lost, repeated, late, early, in
-# disorder, or no events at all.  The client gets one whole turn, with the text
-# that OpenCode stored.
+# A very unreliable event stream: events lost, repeated, late, early, in
+# disorder, or no events at all.  The client gets one complete turn, with the
+# text that OpenCode stored.
 #
 # Broken by: what comes after a gap told before what was missed in it, or
 # ending the turn; a gap that lasts until it is known what waits for an answer;

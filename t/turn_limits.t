@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 
 # The limits of a turn: how long it may take, how long it may be silent, how
-# many steps it may go.  Each aborts upstream and ends the turn with an error
-# that says which limit it was; a heartbeat tells that it is still watched.
+# many steps it may have.  Each limit aborts the turn in OpenCode and ends it
+# with an error that names the limit; a heartbeat shows that the turn is still
+# watched.
 #
 # Broken by: a timer that is not set or that an event does not renew; an abort
 # that is not sent, or sent before there is a turn upstream; a limit that ends

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
-# What became of a prompt whose answer is lost, late or missing: it is never
-# sent twice, it is looked for while it may still come, and events that tell of
-# it are believed.
+# A prompt whose answer is lost, late or missing: it is never sent twice, it is
+# looked for as long as it may still arrive, and events about it count like the
+# answer.
 #
 # Broken by: a turn that ends when its message is not stored yet; a prompt sent
 # again; a turn that waits for the answer though its events are there; one that

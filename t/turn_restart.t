@@ -1,8 +1,10 @@
 #!/usr/bin/perl
 
-# OpenCode dies in mid-turn, and comes back or does not: the client keeps what
-# it got, and the turn ends with an error that says what happened.  A session
-# that is called idle too early is asked about again.
+# OpenCode dies in the middle of a turn, and is restarted or not: the client
+# keeps what it received, and the turn ends with an error that says what
+# happened.  If OpenCode reports too early that the session is idle, it is
+# asked again.  The same between two steps, when no answer is open; but a
+# rejected permission request ends a turn in that state, and nothing is lost.
 #
 # The same between two steps, when no answer is open; but a rejected permission
 # request ends a turn in that state, and nothing is lost.

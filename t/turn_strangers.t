@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# Parts that OpenCode speaks of and never announces, in the middle of a turn:
+# Parts that OpenCode mentions and never announces, in the middle of a turn:
 # the client gets its whole text and its end, and the worker does not grow.
 #
 # Broken by: strangers that are kept until the turn's end (TR_STRANGERS_MAX);

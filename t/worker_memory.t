@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# A thousand turns cost a worker nothing that stays: memory, descriptors,
+# After a thousand turns a worker has kept nothing: no memory, descriptors or
 # connections.
 #
 # Broken by: a turn, reader or call that is not freed; a pool that grows per

@@ -5,13 +5,15 @@
 
 
 /*
- * The translator against the captures of real OpenCode: each turn of
- * t/data/captures must become the packets of t/data/expected, which were made
- * by another program from the contract.  Each turn is fed its stream from the
- * first event on, with the turns before it.
- * Breaks when: any packet's fields change, an event of another turn, session
- * or user message leaks in, a repeated state is sent, a snapshot is sent
- * again, the end is found too early, or the terminal packet says otherwise.
+ * The translator against captures of a real OpenCode: each turn of
+ * t/data/captures must become the packets of t/data/expected, which another
+ * program has made from docs/protocol.md.  Each turn is fed its stream from
+ * the first event on, with the turns before it.
+ *
+ * Broken by: a change of any packet's fields, an event of another turn,
+ * session or user message that leaks in, a repeated state that is sent, a
+ * snapshot that is sent again, an end that is found too early, a wrong
+ * terminal packet.
  */
 
 
