@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_acp.h"
+#include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_output.h"
@@ -486,14 +487,9 @@ ngx_http_agentstream_request_cleanup(void *data)
 
     ngx_http_agentstream_request_free_body(req);
 
-    if (req->call) {
-        ngx_http_agentstream_call_close(req->call);
-        req->call = NULL;
-    }
-
-    if (req->relay) {
-        ngx_http_agentstream_request_relay_leave(req->relay);
-        req->relay = NULL;
+    if (req->verb) {
+        ngx_http_agentstream_verb_leave(req->verb);
+        req->verb = NULL;
     }
 }
 

@@ -111,15 +111,17 @@ ngx_http_agentstream_request_messages_failed(void *data, ngx_uint_t status)
 {
     ngx_http_agentstream_request_t *req = data;
 
-    ngx_int_t            rc;
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
+    ngx_int_t                        rc;
+    ngx_connection_t                *c;
+    ngx_http_request_t              *r;
+    ngx_http_agentstream_outcome_t   outcome;
 
     r = req->request;
     c = r->connection;
 
-    rc = ngx_http_agentstream_request_upstream_error(req, status,
-                                                     "Session not found");
+    ngx_http_agentstream_outcome_failed(&outcome, status, "Session not found");
+
+    rc = ngx_http_agentstream_request_failed(req, &outcome);
 
     ngx_http_finalize_request(r, rc);
     ngx_http_run_posted_requests(c);

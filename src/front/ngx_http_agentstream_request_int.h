@@ -11,11 +11,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_request.h"
-#include "ngx_http_agentstream_target.h"
+#include "ngx_http_agentstream_verb.h"
 #include "ngx_http_agentstream_zone.h"
 
 
@@ -23,10 +22,10 @@
  * Private to the request: routing, checks and errors (request), the
  * path (request_path), the page that has sent it (request_origin), bodies
  * (request_body), prompts (request_send_message), their streams
- * (request_events), the state of a turn (request_turn), sessions and their
- * history (request_session), what ends or unblocks a turn (request_answer),
- * also one that is not kept (request_unkept), and calls whose outcome is the
- * response (request_relay).
+ * (request_events), the state of a turn (request_turn), sessions
+ * (request_session), their history (request_history), what ends or unblocks a
+ * turn (request_answer), and verbs of the engine whose outcome is the response
+ * (request_outcome).
  */
 
 
@@ -34,7 +33,6 @@
 
 
 typedef struct ngx_http_agentstream_request_s  ngx_http_agentstream_request_t;
-typedef struct ngx_http_agentstream_relay_s  ngx_http_agentstream_relay_t;
 
 /* NGX_DONE: the request goes on by itself; anything else finalizes it */
 typedef ngx_int_t (*ngx_http_agentstream_request_pt)(
@@ -84,36 +82,11 @@ struct ngx_http_agentstream_request_s {
     size_t                                 size;
     ngx_uint_t                             sse;    /* errors are told so here,
                                                       whatever the route */
-    ngx_http_agentstream_call_t           *call;   /* closed by cleanup */
-    ngx_http_agentstream_relay_t          *relay;  /* let go by cleanup */
+    ngx_http_agentstream_verb_t           *verb;   /* or NULL; it is let go by
+                                                      cleanup */
+    ngx_int_t                              rc;     /* of a verb's outcome that
+                                                      was told at once */
     ngx_http_agentstream_output_t          output;
-};
-
-
-/*
- * A call for a client whose outcome is the response.  One with effects that has
- * left goes through though the client leaves, unless its place is wanted;
- * others are closed then.
- */
-
-struct ngx_http_agentstream_relay_s {
-    ngx_http_agentstream_request_t        *request;    /* NULL: left */
-    ngx_pool_t                            *pool;       /* its own */
-    ngx_http_agentstream_call_t           *call;
-    ngx_uint_t                             asked;      /* of OpenCode */
-    const char                            *missing;    /* what a 404 says */
-    ngx_str_t                             *reply;      /* instead of OpenCode's
-                                                          good answer */
-    unsigned                               effects:1;
-
-    /* of an abort: no turn begins in the session until it is answered */
-    ngx_http_agentstream_ticket_t         *ticket;     /* or NULL */
-    ngx_str_t                              session;
-
-    /* of a deletion that waits for the turn's end */
-    ngx_str_t                              key;
-    ngx_event_t                            timer;
-    ngx_msec_t                             until;
 };
 
 
@@ -142,31 +115,23 @@ ngx_int_t ngx_http_agentstream_request_nothing(
 void ngx_http_agentstream_request_free_body(
     ngx_http_agentstream_request_t *req);
 
-/* a relay to be opened; id, directory and content may be NULL; NULL: no
-   memory */
-ngx_http_agentstream_relay_t *ngx_http_agentstream_request_relay_create(
-    ngx_http_agentstream_request_t *req, ngx_uint_t request, ngx_str_t *id,
-    ngx_str_t *directory, ngx_str_t *content);
-void ngx_http_agentstream_request_relay_open(
-    ngx_http_agentstream_relay_t *relay);
-/* the client has left */
-void ngx_http_agentstream_request_relay_leave(
-    ngx_http_agentstream_relay_t *relay);
-/* the status of a failed call to OpenCode as it is told to a client; missing:
-   what a 404 says, NULL: it is a failure like others */
-ngx_int_t ngx_http_agentstream_request_upstream_error(
-    ngx_http_agentstream_request_t *req, ngx_uint_t status,
-    const char *missing);
+/* an outcome_pt that makes a response of what the verb came to; the data is
+   the request */
+void ngx_http_agentstream_request_told(void *data,
+    ngx_http_agentstream_outcome_t *outcome);
 
-/* an answer that makes none; rc NGX_ERROR: there was no memory to tell */
-ngx_int_t ngx_http_agentstream_request_nonsense(
-    ngx_http_agentstream_request_t *req, ngx_int_t rc);
+/* what a route's handler returns that has started a verb; verb NULL: its
+   outcome was told already */
+ngx_int_t ngx_http_agentstream_request_wait(
+    ngx_http_agentstream_request_t *req, ngx_http_agentstream_verb_t *verb);
 
-/* an answer (missing: what a 404 says) or an interrupt (NULL) for a session
-   whose turn is not kept */
-ngx_int_t ngx_http_agentstream_request_unkept(
-    ngx_http_agentstream_request_t *req, ngx_uint_t request,
-    ngx_str_t *content, const char *missing);
+/* for an outcome_pt of one's own: the response to a failure, and the end of the
+   request, whose response returned rc; it may be gone then */
+ngx_int_t ngx_http_agentstream_request_failed(
+    ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_outcome_t *outcome);
+void ngx_http_agentstream_request_finish(ngx_http_agentstream_request_t *req,
+    ngx_int_t rc);
 
 /* a body of a kind in body.h, checked and written anew; otherwise *rc is what
    the handler returns and text is empty */

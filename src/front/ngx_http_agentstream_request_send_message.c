@@ -124,14 +124,8 @@ ngx_http_agentstream_request_sender_handler(void *data,
 
         rc = ngx_http_agentstream_reader_attach(r, &args);
 
-    } else if (outcome->reason) {
-        rc = ngx_http_agentstream_request_error(rs->req, outcome->code,
-                                                outcome->reason,
-                                                outcome->details.len
-                                                ? &outcome->details : NULL);
-
     } else {
-        rc = outcome->code;
+        rc = ngx_http_agentstream_request_failed(rs->req, outcome);
     }
 
     if (!rs->later) {

@@ -1,0 +1,172 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Answers to questions and permission requests.  OpenCode does not check whose
+ * they are, so only what waits in the session is passed on.  The zone lists
+ * what waits in a turn that it knows.  Of others OpenCode's lists tell, with
+ * the session in which something waits; that may be a subagent's, and then one
+ * of its parents must be the session that was named.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_verb_int.h"
+
+
+/* parents that are looked up, at most */
+#define NGX_HTTP_AGENTSTREAM_ANSWER_DEPTH  8
+
+
+static void ngx_http_agentstream_verb_answer_found(void *data,
+    ngx_http_agentstream_call_t *call);
+static void ngx_http_agentstream_verb_answer_owned(
+    ngx_http_agentstream_verb_t *verb);
+static void ngx_http_agentstream_verb_parent_done(void *data,
+    ngx_http_agentstream_call_t *call);
+
+
+ngx_http_agentstream_verb_t *
+ngx_http_agentstream_verb_answer(ngx_http_agentstream_target_t *target,
+    ngx_uint_t request, ngx_str_t *id, ngx_str_t *content,
+    ngx_http_agentstream_outcome_pt handler, void *data)
+{
+    ngx_int_t                     rc;
+    ngx_uint_t                    permission;
+    const char                   *missing;
+    ngx_http_agentstream_verb_t  *verb;
+
+    permission = (request == NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION);
+
+    missing = permission ? "No such permission request waits in this session"
+                         : "No such question waits in this session";
+
+    verb = ngx_http_agentstream_verb_create(target, request, missing, handler,
+                                            data);
+    if (verb == NULL) {
+        return NULL;
+    }
+
+    verb->id.len = id->len;
+    verb->id.data = ngx_pstrdup(verb->pool, id);
+
+    if (content) {
+        verb->content.len = content->len;
+        verb->content.data = ngx_pstrdup(verb->pool, content);
+    }
+
+    if (verb->id.data == NULL || (content && verb->content.data == NULL)) {
+        ngx_http_agentstream_verb_give_up(verb);
+        return NULL;
+    }
+
+    rc = ngx_http_agentstream_store_asked(ngx_http_agentstream_worker->zone,
+                                          &verb->target.key, &verb->id,
+                                          permission, verb->pool,
+                                          &verb->directory);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return ngx_http_agentstream_verb_call(verb);
+
+    case NGX_DECLINED:
+        ngx_http_agentstream_verb_fail(verb, NGX_HTTP_NOT_FOUND, missing);
+        return NULL;
+
+    case NGX_ABORT:
+        /* the zone knows of no turn */
+        return ngx_http_agentstream_verb_look(verb,
+                                   permission
+                                   ? NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS
+                                   : NGX_HTTP_AGENTSTREAM_GET_QUESTIONS,
+                                   ngx_http_agentstream_verb_answer_found);
+
+    default: /* NGX_ERROR */
+        ngx_http_agentstream_verb_give_up(verb);
+        return NULL;
+    }
+}
+
+
+static void
+ngx_http_agentstream_verb_answer_found(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_verb_t *verb = data;
+
+    ngx_int_t  rc;
+
+    if (ngx_http_agentstream_verb_answered(verb, call) != NGX_OK) {
+        return;
+    }
+
+    rc = ngx_http_agentstream_opencode_waits(verb->pool, &call->body,
+                                             &verb->id, &verb->session);
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_verb_unread(verb, rc);
+        return;
+    }
+
+    ngx_http_agentstream_verb_answer_owned(verb);
+}
+
+
+static void
+ngx_http_agentstream_verb_answer_owned(ngx_http_agentstream_verb_t *verb)
+{
+    ngx_str_t  *named;
+
+    named = &verb->target.session;
+
+    if (verb->session.len == named->len
+        && ngx_memcmp(verb->session.data, named->data, named->len) == 0)
+    {
+        (void) ngx_http_agentstream_verb_call(verb);
+        return;
+    }
+
+    if (verb->session.len == 0
+        || verb->depth++ == NGX_HTTP_AGENTSTREAM_ANSWER_DEPTH)
+    {
+        ngx_http_agentstream_verb_fail(verb, NGX_HTTP_NOT_FOUND,
+                                       verb->missing);
+        return;
+    }
+
+    (void) ngx_http_agentstream_verb_ask(verb,
+                                       NGX_HTTP_AGENTSTREAM_GET_SESSION,
+                                       &verb->session,
+                                       ngx_http_agentstream_verb_parent_done);
+}
+
+
+static void
+ngx_http_agentstream_verb_parent_done(void *data,
+    ngx_http_agentstream_call_t *call)
+{
+    ngx_http_agentstream_verb_t *verb = data;
+
+    ngx_int_t  rc;
+    ngx_str_t  session;
+
+    if (ngx_http_agentstream_verb_answered(verb, call) != NGX_OK) {
+        return;
+    }
+
+    session = verb->session;
+
+    rc = ngx_http_agentstream_opencode_parent(verb->pool, &call->body,
+                                              &session, &verb->session);
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_verb_unread(verb, rc);
+        return;
+    }
+
+    ngx_http_agentstream_verb_answer_owned(verb);
+}

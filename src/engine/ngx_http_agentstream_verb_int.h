@@ -1,0 +1,110 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_VERB_INT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_VERB_INT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_store.h"
+#include "ngx_http_agentstream_verb.h"
+
+
+/*
+ * Private to the verbs: how one lives, calls and ends (verb), sessions
+ * (verb_session), answers to questions and permission requests (verb_answer),
+ * interrupts (verb_interrupt).
+ */
+
+
+struct ngx_http_agentstream_verb_s {
+    ngx_pool_t                          *pool;     /* its own */
+    ngx_http_agentstream_target_t        target;   /* in the pool */
+    ngx_http_agentstream_outcome_pt      handler;  /* NULL: whoever asked has
+                                                      left */
+    void                                *data;
+
+    ngx_uint_t                           request;  /* of OpenCode, whose answer
+                                                      is the outcome */
+    const char                          *missing;  /* what a 404 says; NULL:
+                                                      it is a failure like
+                                                      others */
+    ngx_http_agentstream_call_t         *call;     /* the one at hand, or
+                                                      NULL */
+
+    ngx_str_t                            id;       /* of what is answered */
+    ngx_str_t                            directory;
+    ngx_str_t                            content;
+
+    /* of a turn that the zone does not know */
+    ngx_uint_t                           list;     /* request that tells what
+                                                      waits or is busy */
+    ngx_http_agentstream_call_done_pt    found;    /* ... and who reads it */
+    ngx_str_t                            session;  /* in which it waits; then
+                                                      its parents, one after
+                                                      the other */
+    ngx_uint_t                           depth;    /* of them */
+
+    /* of an interrupt: no turn begins in the session until it is answered */
+    ngx_http_agentstream_ticket_t       *ticket;   /* or NULL */
+
+    /* of a deletion that waits for the turn's end */
+    ngx_event_t                          timer;
+    ngx_msec_t                           until;
+};
+
+
+/* NULL: there was no memory, and this is told */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_create(
+    ngx_http_agentstream_target_t *target, ngx_uint_t request,
+    const char *missing, ngx_http_agentstream_outcome_pt handler, void *data);
+
+/* the call whose answer is the outcome, with the verb's id, directory and
+   content, which are copied; NULL: there was no memory, and this is told */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_call(
+    ngx_http_agentstream_verb_t *verb);
+
+/* the same in two steps; NGX_ERROR: no memory, and nothing is told */
+ngx_int_t ngx_http_agentstream_verb_prepare(ngx_http_agentstream_verb_t *verb);
+void ngx_http_agentstream_verb_open(ngx_http_agentstream_verb_t *verb);
+
+/* a call before that one: about a session, or, where that is NULL, about the
+   directory; NULL: there was no memory, and this is told */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_ask(
+    ngx_http_agentstream_verb_t *verb, ngx_uint_t request, ngx_str_t *session,
+    ngx_http_agentstream_call_done_pt handler);
+
+/* its answer has come; NGX_DECLINED: it is a failure, and this is told */
+ngx_int_t ngx_http_agentstream_verb_answered(ngx_http_agentstream_verb_t *verb,
+    ngx_http_agentstream_call_t *call);
+
+/*
+ * The zone knows of no turn in the session.  There may be one all the same, as
+ * after a restart of nginx: OpenCode is asked for the session and its directory
+ * and, with this request, for what waits or is busy there.  NULL: see above.
+ */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_look(
+    ngx_http_agentstream_verb_t *verb, ngx_uint_t request,
+    ngx_http_agentstream_call_done_pt handler);
+
+/* the outcome is told, and the verb is gone */
+void ngx_http_agentstream_verb_end(ngx_http_agentstream_verb_t *verb,
+    ngx_http_agentstream_outcome_t *outcome);
+void ngx_http_agentstream_verb_succeed(ngx_http_agentstream_verb_t *verb,
+    ngx_uint_t code, ngx_str_t *body);
+void ngx_http_agentstream_verb_fail(ngx_http_agentstream_verb_t *verb,
+    ngx_uint_t code, const char *reason);
+/* there was no memory */
+void ngx_http_agentstream_verb_give_up(ngx_http_agentstream_verb_t *verb);
+/* see outcome_unread() */
+void ngx_http_agentstream_verb_unread(ngx_http_agentstream_verb_t *verb,
+    ngx_int_t rc);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_VERB_INT_H_INCLUDED_ */
