@@ -16,8 +16,7 @@
 #define NGX_HTTP_AGENTSTREAM_TR_HELD_MAX  262144
 
 
-/* malloc()ed; a delta's text follows it, or the part as the only element of an
-   array, since json's root is 0 and 0 means absent */
+/* malloc()ed; followed by the text of a delta, or by the JSON of a part */
 
 typedef struct {
     ngx_queue_t                              queue;     /* in its message */
@@ -44,12 +43,10 @@ ngx_http_agentstream_translate_hold_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *raw, ngx_uint_t delta)
 {
-    u_char                          *p;
-    size_t                           len, size;
+    size_t                           size;
     ngx_http_agentstream_tr_held_t  *held;
 
-    len = raw->len + (delta ? 0 : 2);
-    size = sizeof(ngx_http_agentstream_tr_held_t) + len;
+    size = sizeof(ngx_http_agentstream_tr_held_t) + raw->len;
 
     if (part->gap && delta) {
         return NGX_OK;
@@ -66,19 +63,10 @@ ngx_http_agentstream_translate_hold_add(ngx_http_agentstream_translate_t *tr,
     }
 
     held->part = part;
-    held->len = len;
+    held->len = raw->len;
     held->delta = delta;
 
-    p = (u_char *) (held + 1);
-
-    if (delta) {
-        ngx_memcpy(p, raw->data, raw->len);
-
-    } else {
-        *p++ = '[';
-        p = ngx_cpymem(p, raw->data, raw->len);
-        *p = ']';
-    }
+    ngx_memcpy(held + 1, raw->data, raw->len);
 
     ngx_queue_insert_tail(&m->held, &held->queue);
     ngx_queue_insert_tail(&tr->holding, &held->all);
@@ -145,7 +133,6 @@ ngx_http_agentstream_translate_hold_handle(
 {
     ngx_int_t                           rc;
     ngx_str_t                           raw;
-    ngx_uint_t                          v;
     ngx_http_agentstream_json_t         json;
     ngx_http_agentstream_tr_session_t  *s;
 
@@ -162,9 +149,9 @@ ngx_http_agentstream_translate_hold_handle(
 
     if (rc == NGX_OK) {
         s = held->part->message->session;
-        v = ngx_http_agentstream_json_first(&json, json.root);
 
-        rc = ngx_http_agentstream_translate_part_update(tr, s, &json, v, 0);
+        rc = ngx_http_agentstream_translate_part_update(tr, s, &json,
+                                                        json.root, 0);
     }
 
     ngx_http_agentstream_json_destroy(&json);
