@@ -5,9 +5,9 @@
 
 
 /*
- * Targets.  A session is known by its id and by the OpenCode server that has
- * it, which is named by the server block, the internal location and the value
- * of "agentstream_route".
+ * Targets.  A session is identified by its id and by the OpenCode server that
+ * has it.  The server is identified by the server block, the internal location
+ * and the value of "agentstream_route".
  */
 
 
@@ -41,8 +41,8 @@ ngx_http_agentstream_target_init(ngx_http_agentstream_target_t *target,
         return NGX_OK;
     }
 
-    /* it must be the same after a reload, so that it has neither addresses nor
-       line numbers */
+    /* the key must be the same after a reload, so it contains neither
+       addresses nor line numbers */
 
     cscf = conf->server->srv_conf[ngx_http_core_module.ctx_index];
 

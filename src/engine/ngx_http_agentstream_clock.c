@@ -5,8 +5,8 @@
 
 
 /*
- * The time of packets.  A timestamp is spelt in full once a second; within the
- * second only its milliseconds are.
+ * The time of packets.  A whole timestamp is formatted once a second; within
+ * that second only its milliseconds are.
  */
 
 
@@ -18,7 +18,8 @@
 
 
 typedef struct ngx_http_agentstream_clock_s {
-    time_t                               sec;          /* of the timestamp */
+    time_t                               sec;          /* the second of the
+                                                          timestamp */
     ngx_uint_t                           msec;
     u_char                               timestamp[
                                         NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];

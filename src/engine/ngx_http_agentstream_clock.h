@@ -13,15 +13,16 @@
 
 
 /*
- * The time of packets.  Pure parts know no clock: whoever has them make a
- * packet gives them this.
+ * The time of packets.  Pure parts have no clock, so the caller that makes
+ * them write a packet gives them this timestamp.
  */
 
 
 ngx_int_t ngx_http_agentstream_clock_init_worker(ngx_cycle_t *cycle);
 
-/* the current time as packets have it, NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN bytes
-   that are overwritten by the next call */
+/* the current time as it is written in packets,
+   NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN bytes that are overwritten by the next
+   call */
 u_char *ngx_http_agentstream_clock_timestamp(void);
 
 

@@ -5,9 +5,9 @@
 
 
 /*
- * The follower.  Woken, it copies what is new from the journal and gives it to
- * its consumer, as long as that is ready.  A turn whose worker is dead is taken
- * over by whoever follows it.
+ * The follower.  When it is woken, it copies new records from the journal and
+ * gives them to its consumer, as long as the consumer is ready.  If the worker
+ * of a turn is dead, a follower takes the turn over.
  */
 
 
@@ -18,7 +18,7 @@
 #include "ngx_http_agentstream_turn.h"
 
 
-/* of the records of one batch, unless one is larger */
+/* bytes of records in one batch, unless a single record is larger */
 #define NGX_HTTP_AGENTSTREAM_BATCH  12288
 
 
@@ -87,8 +87,8 @@ ngx_http_agentstream_follower_resume(ngx_http_agentstream_follower_t *f,
                          : NGX_DECLINED;
     }
 
-    /* nothing of the session is kept here: OpenCode may still know; what begins
-       after that will be kept */
+    /* no turn of the session is kept here, but OpenCode may know one; turns
+       that begin after this will be kept */
 
     f->number = found.newest;
 
@@ -114,7 +114,7 @@ ngx_http_agentstream_follower_init(ngx_http_agentstream_follower_t *f)
 }
 
 
-/* turn empty: the next one */
+/* turn empty: the session's next turn */
 
 static ngx_int_t
 ngx_http_agentstream_follower_start(ngx_http_agentstream_follower_t *f,
@@ -126,7 +126,8 @@ ngx_http_agentstream_follower_start(ngx_http_agentstream_follower_t *f,
         return NGX_ERROR;
     }
 
-    /* not at once: the consumer may end in it, and its callers go on */
+    /* not now, because the consumer may end in it while its callers still use
+       it */
 
     ngx_post_event(&f->start, &ngx_posted_events);
 
@@ -134,7 +135,7 @@ ngx_http_agentstream_follower_start(ngx_http_agentstream_follower_t *f,
 }
 
 
-/* into a turn, to read it from record seq on */
+/* begins to read a turn, from record seq on */
 
 static ngx_int_t
 ngx_http_agentstream_follower_enter(ngx_http_agentstream_follower_t *f,
@@ -149,7 +150,7 @@ ngx_http_agentstream_follower_enter(ngx_http_agentstream_follower_t *f,
 }
 
 
-/* out of it */
+/* stops reading the turn */
 
 static void
 ngx_http_agentstream_follower_exit(ngx_http_agentstream_follower_t *f)
@@ -219,7 +220,8 @@ ngx_http_agentstream_follower_run(ngx_http_agentstream_follower_t *f)
         f->consumer->failed(f->data, rc);
     }
 
-    /* NGX_AGAIN: there is nothing for now; NGX_DONE: it was closed */
+    /* NGX_AGAIN: there is nothing for now; NGX_DONE: the follower was
+       closed */
 }
 
 
@@ -257,7 +259,8 @@ ngx_http_agentstream_follower_seek(ngx_http_agentstream_follower_t *f)
     batch.status = NGX_HTTP_OK;
 
     if (f->begun) {
-        /* the client comes back to a worker that stays */
+        /* the worker is to exit: let the client reconnect to a worker that
+           stays */
         batch.end = 1;
     }
 
@@ -267,7 +270,7 @@ ngx_http_agentstream_follower_seek(ngx_http_agentstream_follower_t *f)
 }
 
 
-/* what is new in the turn's journal */
+/* gives the new records of the turn's journal to the consumer */
 
 static ngx_int_t
 ngx_http_agentstream_follower_tell(ngx_http_agentstream_follower_t *f)
@@ -300,8 +303,8 @@ ngx_http_agentstream_follower_tell(ngx_http_agentstream_follower_t *f)
         ngx_http_agentstream_store_read(zone, &f->place, large, size, &view);
     }
 
-    /* who does not insist on its own prompt, which was refused for another one,
-       reads that one's turn instead */
+    /* the turn's prompt was refused because of another one: a follower that is
+       not its sender reads the other turn instead */
 
     if (view.lost
         || (view.refused
@@ -334,7 +337,8 @@ ngx_http_agentstream_follower_emit(ngx_http_agentstream_follower_t *f,
     batch.rebuilt = 0;
     batch.end = (view->ended && !f->follow);
 
-    /* the failure of one turn is not that of all to come */
+    /* a follower of many turns does not take the status of the first one's
+       failure */
 
     batch.status = (view->status == 0 || f->follow) ? NGX_HTTP_OK
                                                     : view->status;
@@ -366,7 +370,8 @@ ngx_http_agentstream_follower_emit(ngx_http_agentstream_follower_t *f,
 }
 
 
-/* never a silent gap: the turn is told again */
+/* docs/protocol.md, "Resuming": there is never a silent gap, so the turn is
+   sent again from its beginning */
 
 static ngx_int_t
 ngx_http_agentstream_follower_lost(ngx_http_agentstream_follower_t *f)
@@ -385,7 +390,7 @@ ngx_http_agentstream_follower_lost(ngx_http_agentstream_follower_t *f)
                                            &turn, &refused);
 
     if (refused) {
-        /* the turn that OpenCode works on instead */
+        /* rebuild the turn that OpenCode works on instead */
         turn.len = 0;
         return ngx_http_agentstream_follower_rebuild(f, &turn, "not_retained");
     }
@@ -422,7 +427,7 @@ ngx_http_agentstream_follower_rebuild(ngx_http_agentstream_follower_t *f,
 }
 
 
-/* what is new of a turn that is told again */
+/* gives the new records of a rebuilt turn to the consumer */
 
 static ngx_int_t
 ngx_http_agentstream_follower_retell(ngx_http_agentstream_follower_t *f)
@@ -445,7 +450,7 @@ ngx_http_agentstream_follower_retell(ngx_http_agentstream_follower_t *f)
     }
 
     if (!f->begun && batch.status >= NGX_HTTP_SPECIAL_RESPONSE) {
-        /* a response that begins with an error is nothing else */
+        /* a response that begins with an error contains nothing else */
         f->follow = 0;
     }
 
@@ -475,7 +480,7 @@ ngx_http_agentstream_follower_retell(ngx_http_agentstream_follower_t *f)
 }
 
 
-/* OpenCode does not know the turn, or works on none */
+/* OpenCode does not know the turn, or is not working */
 
 static ngx_int_t
 ngx_http_agentstream_follower_nothing(ngx_http_agentstream_follower_t *f)
@@ -494,14 +499,15 @@ ngx_http_agentstream_follower_nothing(ngx_http_agentstream_follower_t *f)
     }
 
     if (ngx_http_agentstream_rebuild_turn(f->rebuild).len == 0) {
-        /* its prompt was refused for another one, which is over by now */
+        /* the prompt was refused because of another one, which is over by
+           now */
         ngx_http_agentstream_rebuild_fail(f->rebuild, NGX_HTTP_CONFLICT,
                                           "OpenCode works on another prompt "
                                           "in this session");
         return NGX_OK;
     }
 
-    /* its turn is gone before it could say a word */
+    /* the turn was evicted before it had sent a single packet */
 
     ngx_http_agentstream_rebuild_fail(f->rebuild, NGX_HTTP_SERVICE_UNAVAILABLE,
                                       "Out of zone memory");
@@ -509,7 +515,7 @@ ngx_http_agentstream_follower_nothing(ngx_http_agentstream_follower_t *f)
 }
 
 
-/* back to the journals: the session's next turns */
+/* returns to the journals, for the session's next turns */
 
 static void
 ngx_http_agentstream_follower_pass(ngx_http_agentstream_follower_t *f)
@@ -528,8 +534,8 @@ ngx_http_agentstream_follower_next(ngx_http_agentstream_batch_t *batch,
     rc = ngx_http_agentstream_record_next(&batch->records, record);
 
     if (rc == NGX_OK && batch->rebuilt) {
-        /* its numbers are not those of the journal; who has the last record has
-           them all */
+        /* the numbers of a rebuilt turn are not those of the journal; a client
+           that has the last record has the whole turn */
 
         record->seq = (batch->turn.len
                        && ngx_http_agentstream_record_terminal(record->type))

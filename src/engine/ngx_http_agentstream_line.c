@@ -5,11 +5,12 @@
 
 
 /*
- * Senders of this worker that wait for their turn in a session.  The
- * zone has the order of all of them, over all workers; here they stand in line
- * in that order, so that only the first one has to look whether it is its turn,
- * however many there are.  But one whose client_request_id has started a turn
- * meanwhile is called out of the line: that turn is its own.
+ * Senders in this worker that wait for their turn in a session.  The zone has
+ * the order of all waiting senders, across all workers.  Here the senders of
+ * one worker stand in a line in that order, so that only the first one has to
+ * check whether it is its turn, however many there are.  There is one
+ * exception: when a turn begins that has a sender's client_request_id, that
+ * sender is called out of the line, because the turn is its own.
  */
 
 
@@ -21,23 +22,24 @@
 #include "ngx_http_agentstream_store.h"
 
 
-/* on the heap, as long as somebody stands in it or it is being called */
+/* on the heap, exists while somebody stands in it or it is being called */
 
 struct ngx_http_agentstream_line_s {
     ngx_str_node_t                       sn;       /* by the session's key */
     ngx_queue_t                          places;
-    ngx_rbtree_t                         named;    /* of them, those that have a
-                                                      client_request_id */
+    ngx_rbtree_t                         named;    /* those that have a
+                                                      client_request_id, by
+                                                      this id */
     ngx_rbtree_node_t                    sentinel;
     ngx_http_agentstream_waiter_t        waiter;
-    uint64_t                             number;   /* of the last turn looked
-                                                      at */
+    uint64_t                             number;   /* number of the last turn
+                                                      that was looked at */
     ngx_uint_t                           calling;
     u_char                               key[1];
 };
 
 
-/* what a worker keeps of them all */
+/* all lines of the worker */
 
 typedef struct ngx_http_agentstream_lines_s {
     ngx_rbtree_t                         tree;
@@ -190,7 +192,7 @@ ngx_http_agentstream_line_release(ngx_http_agentstream_line_t *line)
 }
 
 
-/* a turn of the session began or ended, or a second has passed */
+/* called when a turn of the session began or ended, or a second has passed */
 
 static void
 ngx_http_agentstream_line_handler(void *data)
@@ -216,7 +218,7 @@ ngx_http_agentstream_line_handler(void *data)
         place->handler(place->data);
     }
 
-    /* as long as the first one leaves, the next one is the first */
+    /* when the first one leaves, the next one becomes the first */
 
     while (!ngx_queue_empty(&line->places)) {
         q = ngx_queue_head(&line->places);
@@ -235,8 +237,8 @@ ngx_http_agentstream_line_handler(void *data)
 }
 
 
-/* somebody whose client_request_id is that of a turn which began since this was
-   asked last, or NULL */
+/* a sender whose client_request_id is that of a turn that began since the last
+   time this was asked, or NULL */
 
 static ngx_http_agentstream_place_t *
 ngx_http_agentstream_line_named(ngx_http_agentstream_line_t *line)
@@ -277,8 +279,8 @@ ngx_http_agentstream_line_named(ngx_http_agentstream_line_t *line)
 }
 
 
-/* what began before somebody came is known to it, but for the last turn, which
-   may have begun meanwhile */
+/* a sender that joins knows the turns that began before, except the last one,
+   which may have begun in the meantime */
 
 static void
 ngx_http_agentstream_line_skip(ngx_http_agentstream_line_t *line)

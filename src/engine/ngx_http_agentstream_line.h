@@ -13,21 +13,23 @@
 
 
 /*
- * Who waits in this worker for the turn of a session, in the order of arrival.
+ * The senders in this worker that wait for their turn in a session, in the
+ * order of their arrival.
  */
 
 
 typedef struct ngx_http_agentstream_line_s  ngx_http_agentstream_line_t;
 
 
-/* part of whoever waits, who leaves the line before it goes */
+/* part of its owner, who leaves the line before it is freed */
 
 typedef struct {
     ngx_queue_t                            queue;
     ngx_str_node_t                         named;  /* client_request_id, if
                                                       any */
-    uint64_t                               called;     /* for that turn */
-    ngx_http_agentstream_line_t           *line;   /* NULL: none */
+    uint64_t                               called;     /* number of the turn it
+                                                          was called for */
+    ngx_http_agentstream_line_t           *line;   /* NULL: not in a line */
     void                                 (*handler)(void *data);
     void                                  *data;
 } ngx_http_agentstream_place_t;
@@ -36,8 +38,8 @@ typedef struct {
 ngx_int_t ngx_http_agentstream_line_init_worker(ngx_cycle_t *cycle);
 
 /*
- * The place's handler is called when it may be the sender's turn.  key is that
- * of the session in the zone, request_id stays as long as the place.
+ * The place's handler is called when it may be the sender's turn. key is the
+ * key of the session in the zone; request_id must live as long as the place.
  * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_http_agentstream_line_join(ngx_http_agentstream_place_t *place,

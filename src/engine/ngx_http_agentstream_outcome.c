@@ -5,8 +5,8 @@
 
 
 /*
- * Outcomes.  What OpenCode's answers mean for whoever asked is said here alone,
- * so that all verbs say the same.
+ * Outcomes.  Only this part decides what OpenCode's answers mean for the
+ * caller of a verb, so that all verbs report the same.
  */
 
 

@@ -13,16 +13,16 @@
 
 
 /*
- * How a verb of the engine ended.  It is told once, by a callback, to whoever
- * asked for it: a front makes a response of it.
+ * How a verb of the engine ended.  A callback reports it once to the caller; a
+ * front turns it into a response.
  */
 
 
 /*
- * The code has the sense of an HTTP status, whatever the protocol.  What is not
- * 2xx has failed, and the reason says why; a failure without a reason is one of
- * this worker itself (no memory), of which nothing more can be said.  All
- * strings last only until the callback returns.
+ * The code has the meaning of an HTTP status, whatever the protocol.  Anything
+ * but 2xx is a failure, and reason explains it.  A failure without a reason is
+ * one of this worker itself (no memory), about which nothing more can be said.
+ * All strings are valid only until the callback returns.
  */
 
 typedef struct {
@@ -30,32 +30,33 @@ typedef struct {
     const char                          *reason;   /* or NULL */
     ngx_str_t                            details;  /* a JSON object, or empty */
     ngx_str_t                            body;     /* JSON, or empty */
-    u_char                               buf[64];  /* of details that are
-                                                      made here */
+    u_char                               buf[64];  /* for details that are
+                                                      written here */
 } ngx_http_agentstream_outcome_t;
 
 
-/* may be called before the verb returns, unless the verb says otherwise */
+/* may be called before the verb returns, unless the verb's comment says
+   otherwise */
 typedef void (*ngx_http_agentstream_outcome_pt)(void *data,
     ngx_http_agentstream_outcome_t *outcome);
 
 
-/* it went well; body may be NULL */
+/* sets success; body may be NULL */
 void ngx_http_agentstream_outcome_good(ngx_http_agentstream_outcome_t *outcome,
     ngx_uint_t code, ngx_str_t *body);
 
-/* reason NULL: this worker has failed */
+/* sets a failure; reason NULL: this worker has failed */
 void ngx_http_agentstream_outcome_bad(ngx_http_agentstream_outcome_t *outcome,
     ngx_uint_t code, const char *reason);
 
-/* a call to OpenCode has failed with this status; missing: what a 404 says,
-   NULL: it is a failure like others */
+/* sets the failure of a call to OpenCode with this status; missing: the reason
+   for a 404, NULL: a 404 is a failure like others */
 void ngx_http_agentstream_outcome_failed(
     ngx_http_agentstream_outcome_t *outcome, ngx_uint_t status,
     const char *missing);
 
-/* an answer of OpenCode's cannot be read; rc NGX_ERROR: there was no memory to
-   read it */
+/* sets the failure that OpenCode's answer cannot be read; rc NGX_ERROR: there
+   was no memory to read it */
 void ngx_http_agentstream_outcome_unread(
     ngx_http_agentstream_outcome_t *outcome, ngx_int_t rc);
 

@@ -5,9 +5,10 @@
 
 
 /*
- * Rebuilding.  A translator of its own turns OpenCode's stored messages into
- * records; read again, they give only what is new.  The records of one reading
- * are taken by the follower before the next one starts.
+ * Rebuilds a turn.  A translator of its own turns OpenCode's stored messages
+ * into records; when they are read again, it makes records only of what is
+ * new.  The follower takes the records of one reading before the next reading
+ * starts.
  */
 
 
@@ -161,7 +162,7 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
         return NGX_ERROR;
     }
 
-    /* no event is heard */
+    /* there are no events here, only stored messages */
     ngx_http_agentstream_translate_gap(rb->translate);
 
     rb->reconcile.translate = rb->translate;
@@ -227,7 +228,7 @@ ngx_http_agentstream_rebuild_session_done(void *data,
 }
 
 
-/* NGX_OK, or the follower was told that it was not */
+/* NGX_OK; any other value: it failed, and the follower was told so */
 
 static ngx_int_t
 ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
@@ -258,9 +259,9 @@ ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
 
 
 /*
- * A turn that was not named is the running one (docs/protocol.md, "Resuming").
- * OpenCode works on one that is not kept here after a restart of nginx, or when
- * somebody else started it.
+ * docs/protocol.md, "Resuming": without an id, the running turn is meant.
+ * OpenCode may work on a turn that is not kept here after a restart of nginx,
+ * or if somebody else started it.
  */
 
 static void
@@ -379,8 +380,8 @@ ngx_http_agentstream_rebuild_last_done(void *data,
 }
 
 
-/* a turn that is kept by now will be read from its journal, and would be told
-   twice */
+/* a turn that is kept by now will be read from its journal, and must not be
+   sent twice */
 
 static ngx_uint_t
 ngx_http_agentstream_rebuild_kept(ngx_http_agentstream_rebuild_t *rb)
@@ -424,7 +425,7 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
     ngx_http_agentstream_translate_state_t  *state;
 
     if (status == NGX_HTTP_INSUFFICIENT_STORAGE) {
-        /* what comes next would not fit what was told */
+        /* the following records would not fit those that were already sent */
         ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_SERVICE_UNAVAILABLE,
                                           "Out of memory");
         return;
@@ -445,7 +446,7 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
     state = ngx_http_agentstream_translate_state(rb->translate);
 
     if (state->passed) {
-        /* with another turn */
+        /* it is busy with another turn */
         busy = 0;
     }
 
@@ -498,7 +499,8 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
 }
 
 
-/* what was read can be told now; the rebuild may be gone afterwards */
+/* tells the follower that records can be read; the follower may free the
+   rebuild in the callback */
 
 static void
 ngx_http_agentstream_rebuild_tell(ngx_http_agentstream_rebuild_t *rb,
@@ -585,12 +587,12 @@ ngx_http_agentstream_rebuild_read(ngx_http_agentstream_rebuild_t *rb,
     }
 
     if (rb->call || rb->reconcile.call || rb->timer.timer_set) {
-        /* what is being read is told when it is whole */
+        /* records of a reading are given out when it is complete */
         return NGX_AGAIN;
     }
 
     if (rb->taken == rb->buf.len && !rb->over) {
-        /* everything was told: there may be more in a while */
+        /* all records were taken; there may be more after the next reading */
 
         ngx_http_agentstream_acp_destroy(&rb->buf);
         rb->taken = 0;

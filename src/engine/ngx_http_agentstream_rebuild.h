@@ -16,9 +16,9 @@
 
 
 /*
- * A turn for a follower whose place in it is not kept any more: a record
- * "stream_reset", and then the turn so far from what OpenCode has stored, asked
- * for again until the turn is over.
+ * A turn for a follower whose position in it is no longer kept: a record
+ * "stream_reset", then the turn so far from what OpenCode has stored, which is
+ * read again until the turn is over.
  */
 
 
@@ -28,43 +28,46 @@ typedef struct ngx_http_agentstream_rebuild_s  ngx_http_agentstream_rebuild_t;
 typedef struct {
     ngx_http_agentstream_target_t       *target;
     ngx_str_t                            turn;     /* the id of its user
-                                                      message, or empty: that
-                                                      which OpenCode works on */
-    const char                          *reason;   /* of the reset */
+                                                      message; empty: the turn
+                                                      that OpenCode is working
+                                                      on */
+    const char                          *reason;   /* reason of the reset */
 
-    /* whether a turn behind this number will be read anyway: such a turn is not
-       retold */
+    /* whether a turn after this number will be read anyway; such a turn must
+       not be sent again */
     ngx_uint_t                           follow;
     uint64_t                             number;
 
-    /* there may be something to be read; not called by any function below */
+    /* called when there may be something to read; no function below calls
+       it */
     void                               (*handler)(void *data);
     void                                *data;
 } ngx_http_agentstream_rebuild_args_t;
 
 
-/* copies the turn's id, while the target stays as long as the rebuild; NULL: no
+/* copies the turn's id; the target must live as long as the rebuild; NULL: no
    memory */
 ngx_http_agentstream_rebuild_t *ngx_http_agentstream_rebuild_create(
     ngx_http_agentstream_rebuild_args_t *args);
 void ngx_http_agentstream_rebuild_destroy(ngx_http_agentstream_rebuild_t *rb);
 
-/* the turn's id; empty: it is not known yet */
+/* the turn's id; empty: not known yet */
 ngx_str_t ngx_http_agentstream_rebuild_turn(
     ngx_http_agentstream_rebuild_t *rb);
 
 /*
- * The next records, of about size bytes, or none; they stay until the next
- * call.  They have no numbers, and the last one of the turn ends it.  *status
- * is that of a response which begins with them, 0: it is not known yet.
- * NGX_OK: call again; NGX_AGAIN: handler will be called; NGX_DONE: the turn is
- * over with these; NGX_DECLINED: there is no such turn; NGX_ERROR: no memory.
+ * The next records, of about size bytes, or none; they are valid until the
+ * next call.  They have no numbers, and the last one ends the turn. *status is
+ * that of a response which begins with them, 0: not known yet.  NGX_OK: call
+ * again; NGX_AGAIN: handler will be called; NGX_DONE: these are the last
+ * records of the turn; NGX_DECLINED: there is no such turn; NGX_ERROR: no
+ * memory.
  */
 ngx_int_t ngx_http_agentstream_rebuild_read(
     ngx_http_agentstream_rebuild_t *rb, size_t size,
     ngx_http_agentstream_records_t *records, ngx_uint_t *status);
 
-/* tells an error as the last record */
+/* makes an error the last record */
 void ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
     ngx_uint_t code, const char *message);
 

@@ -21,19 +21,20 @@
 
 
 /*
- * Private to the rebuild: asking, reading and telling (rebuild), and where the
- * translator's records go meanwhile (rebuild_sink).
+ * Declarations that only the files of rebuild use: asking, reading and giving
+ * out records (rebuild), and where the translator's records go in the meantime
+ * (rebuild_sink).
  */
 
 
 struct ngx_http_agentstream_rebuild_s {
-    ngx_pool_t                          *pool;     /* its own: who follows a
-                                                      session may have many of
-                                                      these */
+    ngx_pool_t                          *pool;     /* its own, because a client
+                                                      that follows a session
+                                                      may need many rebuilds */
     ngx_http_agentstream_rebuild_args_t  args;
     ngx_str_t                            directory;
-    ngx_http_agentstream_opencode_last_t  found;   /* the turn, while it is
-                                                      looked for */
+    ngx_http_agentstream_opencode_last_t  found;   /* used while the turn is
+                                                      searched for */
 
     ngx_http_agentstream_call_t         *call;
     ngx_http_agentstream_reconcile_t     reconcile;
@@ -42,10 +43,12 @@ struct ngx_http_agentstream_rebuild_s {
     ngx_event_t                          timer;
     ngx_uint_t                           tries;
 
-    ngx_http_agentstream_acp_buf_t       buf;      /* packed records of this
-                                                      reading */
-    size_t                               taken;    /* of them */
-    uint64_t                             seq;      /* of the last one made */
+    ngx_http_agentstream_acp_buf_t       buf;      /* packed records of the
+                                                      current reading */
+    size_t                               taken;    /* bytes of buf that the
+                                                      follower has taken */
+    uint64_t                             seq;      /* number of the last record
+                                                      made */
     ngx_uint_t                           status;   /* 0: not known yet */
     unsigned                             over:1;   /* no record follows */
     unsigned                             nothing:1;    /* there is no such

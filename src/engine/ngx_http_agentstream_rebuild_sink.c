@@ -5,7 +5,7 @@
 
 
 /*
- * Where the records of a rebuilt turn go.  They are put together on the heap
+ * Where the records of a rebuilt turn go.  They are collected on the heap
  * until the follower has taken them.
  */
 
@@ -44,7 +44,7 @@ ngx_http_agentstream_rebuild_reserve(void *ctx, size_t size)
 
     u_char  *p;
 
-    /* an earlier failure may have passed */
+    /* memory may be available again after an earlier failure */
     rb->buf.failed = 0;
 
     p = ngx_http_agentstream_acp_room(&rb->buf,
@@ -105,7 +105,8 @@ static void
 ngx_http_agentstream_rebuild_resolve(void *ctx, ngx_str_t *session,
     ngx_str_t *message)
 {
-    /* stored messages name their parts, there are no deltas here */
+    /* stored messages contain their parts, so there are no deltas of unknown
+       parts here */
 }
 
 

@@ -5,9 +5,10 @@
 
 
 /*
- * Senders.  A session has one turn at a time: who finds another one running is
- * refused, or reads that one, or waits with a ticket in the zone and a place in
- * this worker's line, and tries again whenever it is called.
+ * Senders.  A session has one turn at a time.  A sender that finds another
+ * turn running is refused, or reads that turn, or waits: then it has a ticket
+ * in the zone and a place in this worker's line, and tries again whenever it
+ * is called.
  */
 
 
@@ -70,7 +71,7 @@ static void
 ngx_http_agentstream_sender_busy(ngx_http_agentstream_sender_t *sender,
     ngx_str_t *turn)
 {
-    /* a turn whose worker died goes on here, and so comes to its end */
+    /* a turn whose worker died continues here, so that it comes to its end */
 
     if (turn->len) {
         (void) ngx_http_agentstream_turn_adopt(&sender->args.target, turn);
@@ -119,7 +120,7 @@ ngx_http_agentstream_sender_enqueue(ngx_http_agentstream_sender_t *sender)
                                           &args->target.key, &args->ticket);
 
     if (rc == NGX_DECLINED) {
-        /* free by now */
+        /* the session has become free */
         ngx_http_agentstream_sender_send(sender);
         return;
     }
@@ -147,8 +148,8 @@ ngx_http_agentstream_sender_enqueue(ngx_http_agentstream_sender_t *sender)
 }
 
 
-/* it is the first one of its line, or its client_request_id has started a turn
-   meanwhile */
+/* called when it is the first one in its line, or a turn with its
+   client_request_id has begun */
 
 static void
 ngx_http_agentstream_sender_line_handler(void *data)
@@ -181,8 +182,8 @@ ngx_http_agentstream_sender_leave(ngx_http_agentstream_sender_t *sender)
 }
 
 
-/* a turn that waits for OpenCode to be free is given up when all who sent it
-   have left */
+/* a turn whose prompt waits for OpenCode to be free is given up when all its
+   senders have left */
 
 static void
 ngx_http_agentstream_sender_count(ngx_http_agentstream_sender_t *sender,
@@ -193,7 +194,7 @@ ngx_http_agentstream_sender_count(ngx_http_agentstream_sender_t *sender,
 }
 
 
-/* there is a turn to be read */
+/* reports that there is a turn to read */
 
 static void
 ngx_http_agentstream_sender_found(ngx_http_agentstream_sender_t *sender,
@@ -209,7 +210,7 @@ ngx_http_agentstream_sender_found(ngx_http_agentstream_sender_t *sender,
     sender->counted = (how != ngx_http_agentstream_sender_attached);
 
     if (how == ngx_http_agentstream_sender_repeated) {
-        /* a turn that was started has counted its sender itself */
+        /* a turn that was just started has already counted its sender */
         ngx_http_agentstream_sender_count(sender, 1);
     }
 
@@ -219,7 +220,7 @@ ngx_http_agentstream_sender_found(ngx_http_agentstream_sender_t *sender,
 }
 
 
-/* turn: the one that is in the way; empty or NULL: none */
+/* turn: the turn that is in the way; empty or NULL: none */
 
 static void
 ngx_http_agentstream_sender_refused(ngx_http_agentstream_sender_t *sender,

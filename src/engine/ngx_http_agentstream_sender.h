@@ -17,8 +17,8 @@
 
 
 /*
- * Somebody who prompts a session.  It starts a turn, or finds one that is to be
- * read instead, or waits until it can start one, or is refused, as
+ * A sender is somebody who prompts a session.  It starts a turn, finds one
+ * that it should read instead, waits until it can start one, or is refused, as
  * "agentstream_busy" says.
  */
 
@@ -32,38 +32,39 @@ typedef enum {
 } ngx_http_agentstream_sender_e;
 
 
-/* belongs to whoever sends, who lets it leave before it goes */
+/* part of its owner, who calls sender_leave() before it is freed */
 
 typedef struct {
-    /* set by its owner; all strings stay as long as the sender */
-    ngx_http_agentstream_turn_args_t     args;     /* but the ticket */
+    /* set by its owner; all strings must live as long as the sender */
+    ngx_http_agentstream_turn_args_t     args;     /* except the ticket */
     ngx_http_agentstream_outcome_pt      handler;
     void                                *data;
 
-    /* of the turn, once the outcome was good */
+    /* about the turn, set when the outcome is good */
     ngx_http_agentstream_sender_e        how;
     ngx_str_t                            turn;
 
     /* private */
     ngx_http_agentstream_place_t         place;    /* in the queue */
-    unsigned                             counted:1;    /* in the turn */
+    unsigned                             counted:1;    /* in the turn's number
+                                                          of senders */
     u_char                               id[
                                          NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
 } ngx_http_agentstream_sender_t;
 
 
 /*
- * Sends the prompt.  The handler is called once, here or later: with 200, when
- * there is a turn to be read from its first packet; 409, when the session is
- * busy; 503 or 500, when there is no memory.  From then on the prompt is not
- * needed any more.  The sender may be gone when the handler returns.
+ * Sends the prompt.  The handler is called once, now or later: with 200 if
+ * there is a turn to be read from its first packet; with 409 if the session is
+ * busy; with 503 or 500 if there is no memory.  From then on the prompt is not
+ * needed any more.  The sender may be freed when the handler returns.
  */
 void ngx_http_agentstream_sender_send(ngx_http_agentstream_sender_t *sender);
 
 /*
- * Whoever sent it is not interested any more: it waits no longer, and a turn
- * whose prompt still waits in OpenCode's session goes with the last one who
- * sent it.
+ * The owner is not interested any more: the sender stops waiting, and a turn
+ * whose prompt still waits for OpenCode's session ends when its last sender
+ * leaves.
  */
 void ngx_http_agentstream_sender_leave(ngx_http_agentstream_sender_t *sender);
 

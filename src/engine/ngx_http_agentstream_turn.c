@@ -5,7 +5,8 @@
 
 
 /*
- * The turn's life, from its place in the zone to the wake-up that frees it.
+ * The life of a turn, from its place in the zone to the wake-up that frees it.
+ * One timer serves all the clocks of a turn.
  */
 
 
@@ -61,7 +62,8 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
     ngx_str_t                     own;
     ngx_http_agentstream_turn_t  *turn;
 
-    /* who waits asks again and again, and need not pay for more */
+    /* a waiting sender asks again and again, so find out cheaply whether it
+       can start */
 
     rc = ngx_http_agentstream_turn_register(NULL, args, id);
 
@@ -69,7 +71,8 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
         return rc;
     }
 
-    /* ids ascend: this one is later than all of the turn before it */
+    /* ids ascend, so this one is made only now: it must be later than all ids
+       of the turn before */
 
     own.data = buf;
     own.len = sizeof(buf);
@@ -145,7 +148,7 @@ ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
     if (ngx_http_agentstream_notify_follow(&turn->waiter, &turn->session)
         != NGX_OK)
     {
-        /* it could not be interrupted */
+        /* without this the turn could not be interrupted */
         ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                         "Out of memory");
         return;
@@ -267,7 +270,8 @@ ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
     tcf.announce = 1;
 
     if (turn->adopted) {
-        /* contract 2: as the location that started it has set them */
+        /* docs/directives.md: the settings of the location that started the
+           turn apply */
         tcf.acp_kinds = (turn->node->tool_kinds
                          == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
         tcf.core = (turn->node->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
@@ -291,7 +295,7 @@ ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* turn NULL: only whether it could be */
+/* turn NULL: only find out whether it could be registered */
 
 static ngx_int_t
 ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,

@@ -16,9 +16,9 @@
 
 
 /*
- * One prompt from its acceptance to its single terminal packet.  A
- * turn belongs to the worker that started it and to no client: whoever wants
- * to see it reads its journal.
+ * A turn: one prompt from its acceptance to its single terminal packet.  A
+ * turn belongs to the worker that started it and to no client: clients read
+ * its journal.
  */
 
 
@@ -26,7 +26,8 @@ typedef struct {
     ngx_http_agentstream_target_t        target;
     ngx_str_t                            prompt;   /* OpenCode's JSON body, see
                                                       prompt.h */
-    ngx_str_t                            files;    /* ... and what it names */
+    ngx_str_t                            files;    /* the files that the prompt
+                                                      names */
     ngx_str_t                            request_id;   /* client_request_id */
     ngx_http_agentstream_ticket_t       *ticket;   /* of a queued sender */
 } ngx_http_agentstream_turn_args_t;
@@ -34,31 +35,32 @@ typedef struct {
 
 ngx_int_t ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle);
 
-/* the worker is to leave: after timeout (0: none) its turns are left to
-   others */
+/* the worker is to exit: after timeout (0: none) its turns are left to other
+   workers */
 void ngx_http_agentstream_turn_leave(ngx_msec_t timeout);
 
 /*
- * Starts a turn; all strings are copied.  NGX_OK: id is its id, which is that
- * of its user message, too; NGX_DECLINED: request_id has started one before,
- * id is its id; NGX_BUSY: another one runs in this session and id is its id, or
- * others wait in front and it is empty; NGX_ERROR: out of memory, of the zone
- * or of all.  id has room for NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
+ * Starts a turn; all strings are copied.  NGX_OK: id is its id, which is also
+ * the id of its user message; NGX_DECLINED: request_id has already started a
+ * turn, and id is its id; NGX_BUSY: another turn is running in this session
+ * and id is its id, or other senders wait in front and id is empty; NGX_ERROR:
+ * out of memory, of the zone or of the worker. id has room for
+ * NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
  */
 ngx_int_t ngx_http_agentstream_turn_create(
     ngx_http_agentstream_turn_args_t *args, ngx_str_t *id);
 
 /*
- * Takes over a turn whose worker is dead: what its journal says was sent,
- * OpenCode is asked for the rest, and it goes on to its terminal packet.
- * NGX_OK, NGX_DECLINED: it is not to be had, NGX_ERROR.
+ * Takes over a turn whose worker is dead: the journal tells what was sent,
+ * OpenCode is asked for the rest, and the turn continues to its terminal
+ * packet.  NGX_OK, NGX_DECLINED: it cannot be taken over, NGX_ERROR.
  */
 ngx_int_t ngx_http_agentstream_turn_adopt(
     ngx_http_agentstream_target_t *target, ngx_str_t *id);
 
 /*
- * Asks the owner of the turn that runs in the session, whichever worker it is,
- * to end it.  NGX_OK: it will end as cancelled, NGX_DECLINED: none runs.
+ * Asks the owner of the turn that runs in the session, in whichever worker, to
+ * end it.  NGX_OK: it will end as cancelled, NGX_DECLINED: no turn is running.
  */
 ngx_int_t ngx_http_agentstream_turn_interrupt(
     ngx_http_agentstream_target_t *target);

@@ -5,10 +5,10 @@
 
 
 /*
- * Turns whose worker is dead, or leaves before they are done.  The
- * journal is all that is left of one: its packets tell the translator what was
- * sent, OpenCode tells the rest.  Whoever sets the owner first, under the lock,
- * has the turn.
+ * Turns whose worker is dead, or exits before they are done.  Only the journal
+ * is left of such a turn: its packets tell the translator what was sent, and
+ * OpenCode tells the rest.  The worker that sets the owner first, under the
+ * lock, gets the turn.
  */
 
 
@@ -18,7 +18,7 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* turns ended in one go */
+/* number of turns that are ended at once */
 #define NGX_HTTP_AGENTSTREAM_TURN_BURY  32
 
 
@@ -100,7 +100,8 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
     if (turn->node->journal.last_seq != 0
         && (rc != NGX_OK || turn->node->journal.first_seq != 1))
     {
-        /* what was sent is not known in full any more: all of it again */
+        /* it is not completely known what was sent, so send everything
+           again */
 
         rc = ngx_http_agentstream_turn_renew(turn);
     }
@@ -117,7 +118,7 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
 }
 
 
-/* the translator was made before it was known whose turn it is */
+/* the translator was created before the settings of the turn were known */
 
 static ngx_int_t
 ngx_http_agentstream_turn_settings(ngx_http_agentstream_turn_t *turn)
@@ -132,7 +133,7 @@ ngx_http_agentstream_turn_settings(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* an orphan, or NULL; without a claim it is only to be known that it is one */
+/* an orphan, or NULL; without a claim, only find out whether it is one */
 
 static ngx_http_agentstream_node_t *
 ngx_http_agentstream_turn_claim(ngx_str_t *id, ngx_uint_t claim)
@@ -177,7 +178,7 @@ ngx_http_agentstream_turn_restore(void *data,
     journal = &turn->node->journal;
 
     if (journal->first_seq != 1 && record->seq != journal->last_seq) {
-        /* all that matters is whether it was the end */
+        /* it only matters whether it was the terminal packet */
         return NGX_OK;
     }
 
@@ -185,7 +186,7 @@ ngx_http_agentstream_turn_restore(void *data,
 }
 
 
-/* a translator that knows nothing, and clients that are told so */
+/* starts again with an empty translator, and tells the clients so */
 
 static ngx_int_t
 ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
@@ -216,7 +217,7 @@ void
 ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
 {
     if (!turn->node->prompted) {
-        /* the prompt went with its worker */
+        /* the prompt was lost with its worker */
 
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
                                        "The worker was lost", NULL);
@@ -224,7 +225,7 @@ ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
     }
 
     if (!ngx_http_agentstream_translate_state(turn->translate)->started) {
-        /* it died before OpenCode had answered */
+        /* the worker died before OpenCode had answered */
 
         turn->phase = ngx_http_agentstream_turn_prompting;
         ngx_http_agentstream_turn_check_prompt(turn, NGX_HTTP_BAD_GATEWAY);
@@ -274,7 +275,7 @@ ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 }
 
 
-/* its worker died and nobody came to see it: it only has to end */
+/* ends a turn whose worker died and that nobody asked for */
 
 static void
 ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
@@ -375,7 +376,8 @@ ngx_http_agentstream_turn_leave(ngx_msec_t timeout)
 }
 
 
-/* worker_shutdown_timeout: what is not done by now is for another worker */
+/* worker_shutdown_timeout has passed: leave the turns that are not done to
+   another worker */
 
 void
 ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev)

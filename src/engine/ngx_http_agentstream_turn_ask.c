@@ -5,9 +5,9 @@
 
 
 /*
- * Questions and permission requests of a turn.  Those a client may
- * answer are listed in the turn's node, where every worker finds them; those
- * nobody answers in time, or nobody is to be asked about, are answered here.
+ * Questions and permission requests of a turn.  Those that a client may answer
+ * are listed in the turn's node, where every worker finds them.  Those that
+ * nobody answers in time, or that no client may answer, are answered here.
  */
 
 
@@ -17,7 +17,7 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* an answer that did not get through is tried again */
+/* an answer that did not reach OpenCode is repeated */
 #define NGX_HTTP_AGENTSTREAM_TURN_ASK_AGAIN  5000
 
 
@@ -85,7 +85,7 @@ ngx_http_agentstream_turn_ask_waiting(void *ctx, ngx_str_t *id,
 }
 
 
-/* the one after it, the first one after NULL; NULL: there is none */
+/* the next one, the first one for NULL; NULL: there is none */
 
 static ngx_http_agentstream_turn_ask_t *
 ngx_http_agentstream_turn_ask_next(ngx_http_agentstream_turn_t *turn,
@@ -136,8 +136,8 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
                  && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK);
 
     if (automatic && turn->phase < ngx_http_agentstream_turn_prompting) {
-        /* told by the journal of a turn that was taken over: it may be
-           answered in the next packet */
+        /* this was read from the journal of a turn that was taken over, and
+           the next packet may already contain the answer */
 
         ngx_http_agentstream_turn_ask_due(ask, ngx_current_msec);
         return;
@@ -159,7 +159,7 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
 
 failed:
 
-    /* nobody could ever answer it */
+    /* without memory nobody could ever answer it */
 
     turn->failed = 1;
 }
@@ -295,7 +295,7 @@ ngx_http_agentstream_turn_ask_done(void *data,
         return;
     }
 
-    /* its event tells that it is answered, unless that was missed */
+    /* an event reports that it is answered, unless the event was missed */
 
     if (call->status == NGX_HTTP_NOT_FOUND) {
         ngx_http_agentstream_turn_ask_answered(ask);

@@ -5,9 +5,9 @@
 
 
 /*
- * How a turn ends.  Invariants: exactly one terminal packet is
- * appended, whatever fails; nothing is appended after it; the node in the zone
- * is released in the same breath.
+ * How a turn ends.  Invariants: exactly one terminal packet is appended,
+ * whatever fails; nothing is appended after it; the node in the zone is
+ * released at the same moment.
  */
 
 
@@ -23,8 +23,9 @@ static void ngx_http_agentstream_turn_aborted(
     ngx_http_agentstream_turn_t *turn);
 
 
-/* contract 4.7: abort upstream, then the error; until OpenCode has answered
-   the session stays taken, or the abort would hit the next turn */
+/* docs/protocol.md, "How a turn ends": the turn is aborted in OpenCode, then
+   the error is sent; until OpenCode has answered, no other turn may begin in
+   the session, because the abort would hit it */
 
 void
 ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
@@ -50,7 +51,7 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     turn->reason = reason;
 
     if (unprompted) {
-        /* nothing of ours runs there, but something else may */
+        /* our prompt does not run there, but somebody else's may */
         ngx_http_agentstream_turn_aborted(turn);
         return;
     }
@@ -126,7 +127,7 @@ ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
     ngx_int_t  rc;
 
     if (turn->interrupt_call) {
-        /* or the abort would hit the session's next turn */
+        /* otherwise the abort would hit the session's next turn */
         ngx_http_agentstream_turn_set_interrupt(turn,
                                  ngx_http_agentstream_turn_interrupt_ending, 0);
         return;
@@ -154,7 +155,7 @@ ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* OpenCode did not answer, or not as it should */
+/* OpenCode did not answer, or gave a wrong answer */
 
 void
 ngx_http_agentstream_turn_unreachable(ngx_http_agentstream_turn_t *turn,
@@ -187,7 +188,7 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
                   "turn %V", code, reason, &turn->session, &turn->id);
 
     if (turn->node->journal.last_seq == 0) {
-        /* nothing was said yet: the status can tell */
+        /* no packet was sent yet, so the HTTP status can tell */
         turn->node->status = code;
     }
 
@@ -199,7 +200,8 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
                                             details)
         != NGX_OK)
     {
-        /* too large for what is left; this one is not */
+        /* the packet was too large for the room that is left; this one is
+           small enough */
         (void) ngx_http_agentstream_translate_fail(turn->translate, code,
                                                    reason, NULL);
     }
@@ -240,13 +242,14 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 
     ngx_http_agentstream_turn_release(turn);
 
-    /* its callers may still be on the stack: freed when readers are woken */
+    /* its callers may still use the turn, so it is freed later, when readers
+       have been woken */
 
     ngx_post_event(&turn->wake, &ngx_posted_events);
 }
 
 
-/* everything that could call back */
+/* closes everything that could call back */
 
 void
 ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)

@@ -5,9 +5,10 @@
 
 
 /*
- * A turn that runs (contract 4.5, 4.6).  Events are translated, and
- * after each one it is judged how the turn stands.  Where the stream leaves a
- * doubt, OpenCode is asked.
+ * A running turn; docs/protocol.md, "From OpenCode's events to packets" and
+ * "How a turn ends".  Events are translated, and after each event it is
+ * decided whether the turn is over.  When the events leave a doubt, OpenCode
+ * is asked.
  */
 
 
@@ -17,23 +18,24 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* contract 4.6: what is still on its way after idle is awaited this long */
+/* after idle, wait this long for events that are still missing */
 #define NGX_HTTP_AGENTSTREAM_TURN_GRACE   500
 
-/* an error that no busy follows is all that will come */
+/* an error that is not followed by busy within this time is final */
 #define NGX_HTTP_AGENTSTREAM_TURN_ERROR   1000
 
-/* how often OpenCode is asked while the event stream is away */
+/* how often OpenCode is asked while the event stream is interrupted */
 #define NGX_HTTP_AGENTSTREAM_TURN_POLL    1000
 #define NGX_HTTP_AGENTSTREAM_TURN_POLLS   10000
 
-/* events kept while OpenCode is asked for those that were missed */
+/* bytes of events that are held while OpenCode is asked for those that were
+   missed */
 #define NGX_HTTP_AGENTSTREAM_TURN_HELD    (1024 * 1024)
 
-/* answers in a row that make no sense, before the turn is given up */
+/* answers in a row that fail or make no sense, before the turn is given up */
 #define NGX_HTTP_AGENTSTREAM_TURN_TRIES   5
 
-/* ... and such that say that OpenCode does not work on it any more */
+/* answers in a row according to which OpenCode no longer works on the turn */
 #define NGX_HTTP_AGENTSTREAM_TURN_IDLE    2
 
 
@@ -74,7 +76,7 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
     if (turn->stream != ngx_http_agentstream_turn_stream_whole
         && turn->phase == ngx_http_agentstream_turn_running)
     {
-        /* what was missed comes before what comes now */
+        /* what was missed must be sent before this event */
         ngx_http_agentstream_turn_hold(turn, ev);
         return;
     }
@@ -93,7 +95,8 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
         && !turn->settling && turn->poll_at == 0 && !turn->failed
         && !turn->node->interrupted)
     {
-        /* most events are such: one clock was moved, and that away */
+        /* most events only move the idle timeout further away, so the timer
+           need not be set again */
         return;
     }
 
@@ -135,7 +138,7 @@ ngx_http_agentstream_turn_hold(ngx_http_agentstream_turn_t *turn,
 }
 
 
-/* NGX_AGAIN: for some of them, what is stored must be read once more */
+/* NGX_AGAIN: some of them require that the stored state is read once more */
 
 static ngx_int_t
 ngx_http_agentstream_turn_replay(ngx_http_agentstream_turn_t *turn)
@@ -213,7 +216,7 @@ ngx_http_agentstream_turn_skipped(void *data)
     ngx_http_agentstream_turn_missed(turn);
 
     if (turn->stream == ngx_http_agentstream_turn_stream_stale) {
-        /* what is held has a hole, too */
+        /* the held events now have a gap, too */
         ngx_http_agentstream_turn_forget_held(turn);
         return;
     }
@@ -223,8 +226,8 @@ ngx_http_agentstream_turn_skipped(void *data)
 }
 
 
-/* what OpenCode is being asked for may have been read before the event that was
-   missed happened; what it will be asked for is later */
+/* OpenCode may have read its answer before the missed event happened; only an
+   answer to a later question is sure to contain it */
 
 static void
 ngx_http_agentstream_turn_missed(ngx_http_agentstream_turn_t *turn)
@@ -281,7 +284,7 @@ ngx_http_agentstream_turn_flush(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* after anything that may have changed how the turn stands */
+/* called after everything that may have changed the state of the turn */
 
 void
 ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
@@ -300,7 +303,7 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         if (turn->phase == ngx_http_agentstream_turn_prompting
             && (turn->failed || state->user_seen))
         {
-            /* whatever became of the answer */
+            /* no matter what happened to the answer to the prompt */
             ngx_http_agentstream_turn_accepted(turn, turn->failed ? NGX_ERROR
                                                                   : NGX_OK);
         }
@@ -334,8 +337,9 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
         return;
     }
 
-    /* contract 4.6: idle ends the turn only after its own activity; and the
-       answer to the prompt is near, its connection can be kept */
+    /* docs/protocol.md, "How a turn ends": idle ends the turn only after its
+       own activity.  The answer to the prompt will arrive soon, so wait for
+       it: its connection can then be kept */
 
     over = (state->idle || state->passed);
 
@@ -405,7 +409,8 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
     stale = (turn->stream == ngx_http_agentstream_turn_stream_stale);
 
     if (stale) {
-        /* whatever was answered: what is asked from now on is not too old */
+        /* in any case: answers to questions asked from now on are not too
+           old */
         ngx_http_agentstream_turn_set_stream(turn,
                                          ngx_http_agentstream_turn_stream_gap);
     }
@@ -441,7 +446,7 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
     if (ngx_http_agentstream_translate_abandoned(turn->translate)
         && !turn->node->interrupted)
     {
-        /* it was restarted, or the answer began after it was asked */
+        /* OpenCode was restarted, or the answer began after it was asked */
 
         if (turn->tries < NGX_HTTP_AGENTSTREAM_TURN_IDLE) {
             ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
@@ -459,13 +464,15 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
         return;
     }
 
-    /* idle, and nothing of ours is there: it may not have begun yet */
+    /* idle, and nothing of this turn is stored: OpenCode may not have begun
+       yet */
 
     ngx_http_agentstream_turn_again(turn, NGX_HTTP_BAD_GATEWAY);
 }
 
 
-/* what is stored was read: now the events that came meanwhile */
+/* what is stored was read; now translate the events that arrived in the
+   meantime */
 
 static ngx_int_t
 ngx_http_agentstream_turn_caught_up(ngx_http_agentstream_turn_t *turn,
@@ -480,7 +487,7 @@ ngx_http_agentstream_turn_caught_up(ngx_http_agentstream_turn_t *turn,
     }
 
     if (turn->stream == ngx_http_agentstream_turn_stream_away) {
-        /* and more are missed by now */
+        /* more events were missed by now */
         ngx_http_agentstream_turn_set_stream(turn,
                                         ngx_http_agentstream_turn_stream_away);
         return NGX_OK;
@@ -523,7 +530,7 @@ ngx_http_agentstream_turn_still_busy(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_turn_interrupt_check(turn, 1);
 
     if (turn->phase == ngx_http_agentstream_turn_running) {
-        /* it may have become idle meanwhile */
+        /* the turn may have become idle in the meantime */
         ngx_http_agentstream_turn_judge(turn, NGX_OK);
     }
 }
@@ -534,7 +541,7 @@ ngx_http_agentstream_turn_again(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t status)
 {
     if (++turn->tries > NGX_HTTP_AGENTSTREAM_TURN_TRIES) {
-        /* it may work on it nevertheless */
+        /* OpenCode may be working on it anyway */
         ngx_http_agentstream_turn_abort(turn, status, NULL);
         return;
     }

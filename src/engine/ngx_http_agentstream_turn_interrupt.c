@@ -5,9 +5,9 @@
 
 
 /*
- * Interrupting a turn.  Any worker marks the turn's node and wakes
- * the owner; only the owner aborts upstream, so that an abort neither
- * overtakes its prompt nor is still on its way when the next one is sent.
+ * Interrupts a turn.  Any worker can mark the turn's node and wake its owner.
+ * Only the owner aborts the turn in OpenCode, so that an abort neither
+ * overtakes its prompt nor is still on its way when the next prompt is sent.
  */
 
 
@@ -17,10 +17,10 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* an aborted turn ends within this time, or OpenCode is asked for it */
+/* an aborted turn must end within this time; otherwise OpenCode is asked */
 #define NGX_HTTP_AGENTSTREAM_TURN_INTERRUPT  3000
 
-/* the same, when the abort could not be sent or was refused */
+/* the same if the abort could not be sent or was refused */
 #define NGX_HTTP_AGENTSTREAM_TURN_REPEAT     1000
 
 
@@ -50,7 +50,7 @@ ngx_http_agentstream_turn_interrupt(ngx_http_agentstream_target_t *target)
         return NGX_DECLINED;
     }
 
-    /* its owner follows what happens in the session */
+    /* the owner is woken, because it follows the session */
 
     ngx_http_agentstream_notify_announce(&target->session);
 
@@ -83,13 +83,13 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
     }
 
     if (turn->phase < ngx_http_agentstream_turn_prompting && turn->adopted) {
-        /* when it is known how the turn stands that was taken over */
+        /* do it when the state of the turn that was taken over is known */
         return;
     }
 
     if (ngx_http_agentstream_turn_unprompted(turn)) {
 
-        /* nothing to abort: the prompt is not sent at all */
+        /* there is nothing to abort, because the prompt is never sent */
 
         if (turn->call) {
             ngx_http_agentstream_call_close(turn->call);
@@ -113,8 +113,8 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    /* a prompt is accepted before anything happens: until OpenCode works on
-       it, an abort would find nothing and the prompt would run */
+    /* OpenCode accepts a prompt before it works on it.  Until then an abort
+       would find nothing, and the prompt would run */
 
     state = ngx_http_agentstream_translate_state(turn->translate);
 
@@ -185,8 +185,9 @@ ngx_http_agentstream_turn_interrupt_done(void *data,
 void
 ngx_http_agentstream_turn_interrupt_expire(ngx_http_agentstream_turn_t *turn)
 {
-    /* an abort that is not answered is not sent again: the first one could be
-       done when the second one has ended the turn, and hit the next */
+    /* an abort that was not answered is not sent again: the first one could
+       take effect after the second one has ended the turn, and hit the next
+       turn */
 
     ngx_http_agentstream_turn_set_interrupt(turn,
                                    turn->interrupt_call
@@ -214,7 +215,7 @@ ngx_http_agentstream_turn_readers_handler(ngx_http_agentstream_turn_t *turn)
 
     turn->watched_at = ngx_current_msec;
 
-    /* the clock is the same in all workers */
+    /* all workers use the same clock */
 
     if (!watched
         && (ngx_msec_int_t) (ngx_current_msec - seen_at)

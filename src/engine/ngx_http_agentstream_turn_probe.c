@@ -5,10 +5,10 @@
 
 
 /*
- * Prompts that were not sent from here.  A terminal user, or the
- * workers of an nginx that was replaced, may have prompted the session.
- * OpenCode would answer their prompt and ours in one go, so it is asked first
- * where the zone does not know what happens in the session.
+ * Prompts that were not sent from here.  A user in a terminal, or the workers
+ * of an nginx that was replaced, may have prompted the session.  OpenCode
+ * would answer their prompt and ours together, so it is asked first if the
+ * zone does not know the state of the session.
  */
 
 
@@ -18,7 +18,8 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* how often it is asked again; that the session is idle is an event, too */
+/* how often OpenCode is asked again; an event also reports that the session is
+   idle */
 #define NGX_HTTP_AGENTSTREAM_TURN_PROBE  1000
 
 
@@ -49,7 +50,7 @@ ngx_http_agentstream_turn_probe(ngx_http_agentstream_turn_t *turn)
         return;
     }
 
-    /* the sender waits for it */
+    /* a client, the sender, waits for it */
     call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
 
     call->done_handler = ngx_http_agentstream_turn_probe_done;
@@ -92,7 +93,8 @@ ngx_http_agentstream_turn_probe_done(void *data,
     }
 
     if (turn->stream == ngx_http_agentstream_turn_stream_away) {
-        /* no event of the turn may be missed: when the stream is back */
+        /* no event of the turn may be missed, so wait until the stream is open
+           again */
         turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_PROBE;
         ngx_http_agentstream_turn_schedule(turn);
         return;
@@ -105,7 +107,7 @@ ngx_http_agentstream_turn_probe_done(void *data,
 }
 
 
-/* the session is busy; that it waits does not count as the turn's time */
+/* the session is busy; the wait does not count towards the turn's time */
 
 static void
 ngx_http_agentstream_turn_wait(ngx_http_agentstream_turn_t *turn)
@@ -126,7 +128,7 @@ ngx_http_agentstream_turn_wait(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* who leaves while it waits in a queue has not sent its prompt */
+/* a sender that disconnects while it waits has not sent its prompt */
 
 static ngx_uint_t
 ngx_http_agentstream_turn_left(ngx_http_agentstream_turn_t *turn)

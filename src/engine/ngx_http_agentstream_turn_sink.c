@@ -5,8 +5,8 @@
 
 
 /*
- * What the translator asks of the turn: room for packets in the
- * journal, the events of subagents, messages it has not heard of.
+ * What the translator needs from the turn: room for packets in the journal,
+ * the events of subagents, messages that were not announced.
  */
 
 
@@ -16,12 +16,12 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* messages that are asked for at a time; others come with their own events, or
-   with all that is stored when the turn is about to end */
+/* messages that are asked for at a time; the others are known from their own
+   events, or are read with everything that is stored before the turn ends */
 #define NGX_HTTP_AGENTSTREAM_TURN_LOOKUPS  8
 
 
-/* a message that a delta came for before it was announced */
+/* a message for which a delta arrived before it was announced */
 
 typedef struct {
     ngx_queue_t                          queue;
@@ -72,9 +72,10 @@ ngx_http_agentstream_turn_reserve(void *ctx, size_t size)
 }
 
 
-/* the zone is full, or has not as many pages in a row: the packet is written
-   elsewhere, and put into the journal in pieces; only a small one, and the last
-   one, get by with what the turn has */
+/* The zone is full, or does not have enough contiguous pages.  The packet is
+   written to the heap, and put into the journal in pieces; only a small
+   packet, and the terminal one, are written to memory that the turn already
+   has */
 
 static u_char *
 ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
@@ -103,8 +104,8 @@ ngx_http_agentstream_turn_squeeze(ngx_http_agentstream_turn_t *turn,
 }
 
 
-/* if there is no room for the pieces either, the translator goes on as if the
-   packet was sent, and readers are told that it was not */
+/* if there is no room for the pieces either, the translator continues as if
+   the packet was sent, and readers are told that it was not */
 
 static void
 ngx_http_agentstream_turn_patch(ngx_http_agentstream_turn_t *turn,
@@ -201,7 +202,8 @@ ngx_http_agentstream_turn_child(void *ctx, ngx_str_t *session)
 }
 
 
-/* contract 4.5: a delta of an unknown message is neither dropped nor guessed */
+/* docs/protocol.md, "From OpenCode's events to packets": a delta of an unknown
+   message is neither dropped nor sent by guess */
 
 static void
 ngx_http_agentstream_turn_lookup(void *ctx, ngx_str_t *session,
@@ -272,7 +274,8 @@ ngx_http_agentstream_turn_lookup_done(void *data,
     turn->nlookups--;
 
     if (call->status != NGX_HTTP_OK) {
-        /* the message's own events, or the end of the turn, will tell */
+        /* the message's own events, or the end of the turn, will show what it
+           is */
         return;
     }
 

@@ -5,8 +5,9 @@
 
 
 /*
- * How a turn starts (contract 4.1, 4.3, 4.4).  Resolve the session,
- * subscribe to its directory's events, then send the prompt, once.
+ * How a turn starts; docs/protocol.md, "How a turn starts".  Look up the
+ * session, subscribe to the events of its directory, then send the prompt,
+ * once.
  */
 
 
@@ -16,11 +17,12 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
-/* the first event follows an accepted prompt within a second or two */
+/* normally the first event follows an accepted prompt within a second or
+   two */
 #define NGX_HTTP_AGENTSTREAM_TURN_FIRST   10000
 
-/* a prompt whose answer was lost may still be on its way: for how long it is
-   looked for, after times that are each twice the one before */
+/* a prompt whose answer was lost may still be on its way: how long the user
+   message is looked for, with intervals that double each time */
 #define NGX_HTTP_AGENTSTREAM_TURN_CHECK   250
 #define NGX_HTTP_AGENTSTREAM_TURN_CHECKS  15000
 
@@ -43,7 +45,8 @@ static void ngx_http_agentstream_turn_check_again(
     ngx_http_agentstream_turn_t *turn, ngx_uint_t status);
 
 
-/* contract 4.1: the session must exist, its directory chooses the stream */
+/* docs/protocol.md, "How a turn starts": the session must exist, and its
+   directory determines the event stream */
 
 void
 ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn)
@@ -76,7 +79,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
     }
 
     if (call->status != NGX_HTTP_OK && turn->adopted) {
-        /* it runs there, whether we are answered or not */
+        /* the turn runs in OpenCode, whether we get an answer or not */
         ngx_http_agentstream_turn_again(turn, call->status);
         return;
     }
@@ -115,7 +118,8 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 
     turn->phase = ngx_http_agentstream_turn_subscribing;
 
-    /* contract 4.3: subscribed before the prompt is sent */
+    /* docs/protocol.md, "How a turn starts": subscribe before the prompt is
+       sent */
 
     if (ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
                                       &turn->directory)
@@ -131,7 +135,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 
 
 /* OpenCode opens the files that a prompt names without asking anybody; a turn
-   with one outside of the session's directory fails here */
+   that names one outside of the session's directory fails here */
 
 static ngx_int_t
 ngx_http_agentstream_turn_check_files(ngx_http_agentstream_turn_t *turn)
@@ -155,7 +159,7 @@ ngx_http_agentstream_turn_check_files(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* the events of the session, and of its subagents if there are any yet */
+/* asks for the events of the session, and of its subagents if there are any */
 
 static void
 ngx_http_agentstream_turn_hub_add(ngx_http_agentstream_turn_t *turn)
@@ -173,7 +177,7 @@ ngx_http_agentstream_turn_hub_add(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* other workers answer questions of this turn */
+/* other workers need the directory to answer questions of this turn */
 
 static ngx_int_t
 ngx_http_agentstream_turn_share(ngx_http_agentstream_turn_t *turn)
@@ -217,7 +221,7 @@ ngx_http_agentstream_turn_ready(void *data)
     }
 
     if (turn->phase == ngx_http_agentstream_turn_running) {
-        /* what is being read may be older than the stream */
+        /* the answer that is being read may be older than the stream */
         ngx_http_agentstream_reconcile_stop(&turn->reconcile);
         ngx_http_agentstream_turn_reconcile(turn);
     }
@@ -275,13 +279,13 @@ ngx_http_agentstream_turn_prompt_done(void *data,
     turn->call = NULL;
     status = call->status;
 
-    /* it is not sent again, and may be large */
+    /* the prompt is not sent again, and may be large */
 
     (void) ngx_pfree(turn->pool, turn->prompt.data);
 
     if (turn->phase != ngx_http_agentstream_turn_prompting) {
 
-        /* events were faster than the answer */
+        /* the events arrived before the answer */
 
         if (status < 200 || status >= 300) {
             ngx_http_agentstream_turn_reconcile(turn);
@@ -304,7 +308,7 @@ ngx_http_agentstream_turn_prompt_done(void *data,
     }
 
     if (!call->answered) {
-        /* nobody knows what became of it */
+        /* it is not known what happened to the prompt */
         ngx_http_agentstream_turn_check_prompt(turn, status);
         return;
     }
@@ -317,8 +321,8 @@ ngx_http_agentstream_turn_prompt_done(void *data,
 }
 
 
-/* whether not a byte of the prompt has left, from this worker or from the one
-   that had the turn before */
+/* whether not a byte of the prompt was sent, by this worker or by the one that
+   had the turn before */
 
 ngx_uint_t
 ngx_http_agentstream_turn_unprompted(ngx_http_agentstream_turn_t *turn)
@@ -369,7 +373,7 @@ ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
 }
 
 
-/* a prompt must never be sent twice: OpenCode would run it twice */
+/* a prompt must never be sent twice, because OpenCode would run it twice */
 
 void
 ngx_http_agentstream_turn_check_prompt(ngx_http_agentstream_turn_t *turn,
@@ -408,7 +412,7 @@ ngx_http_agentstream_turn_check(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* that it is there is all there is to know, however large it is */
+/* it only matters that the message exists, so its content is not kept */
 
 static ngx_int_t
 ngx_http_agentstream_turn_check_body(void *data, u_char *pos, size_t len)
@@ -449,7 +453,7 @@ ngx_http_agentstream_turn_check_again(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    /* should it come after all, it is not to run */
+    /* if the prompt arrives after all, it must not run */
 
     code = (turn->code == NGX_HTTP_GATEWAY_TIME_OUT)
            ? NGX_HTTP_GATEWAY_TIME_OUT : NGX_HTTP_BAD_GATEWAY;

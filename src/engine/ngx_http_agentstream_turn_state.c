@@ -5,9 +5,9 @@
 
 
 /*
- * The states of a turn, and which may follow which.  Each state is changed by
- * one function here.  The same picture is in docs/architecture.md, "The states
- * of a turn".
+ * The states of a turn, and which state may follow which.  Each state is
+ * changed by one function here.  The same diagram is in docs/architecture.md,
+ * "The states of a turn".
  */
 
 
@@ -66,8 +66,8 @@ ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,
     if (stream != ngx_http_agentstream_turn_stream_whole
         && turn->phase >= ngx_http_agentstream_turn_prompting)
     {
-        /* a delta may not follow on what was sent before it: what is missing
-           comes from the next whole text of its part */
+        /* a delta may not continue what was sent before it, so what is missing
+           is taken from the next complete text of its part */
 
         ngx_http_agentstream_translate_gap(turn->translate);
     }
@@ -87,7 +87,8 @@ ngx_http_agentstream_turn_set_interrupt(ngx_http_agentstream_turn_t *turn,
 }
 
 
-/* a step that the tables do not have is our bug; the turn goes on */
+/* a transition that the tables do not have is a bug of ours; the turn
+   continues */
 
 static void
 ngx_http_agentstream_turn_check_state(ngx_http_agentstream_turn_t *turn,

@@ -5,9 +5,9 @@
 
 
 /*
- * The history.  OpenCode's answer is streamed; when enough of it is
- * translated the call pauses until the client has taken that, and also while
- * what subagents said is fetched.
+ * The history.  OpenCode's answer is streamed.  When enough of it is
+ * translated, the call pauses until the client has taken that; it also pauses
+ * while the messages of subagents are fetched.
  */
 
 
@@ -17,7 +17,8 @@
 #include "ngx_http_agentstream_history_int.h"
 
 
-/* what is made before it is sent, and what is read at one go */
+/* bytes that are collected before they are sent, and bytes that are read at
+   once */
 #define NGX_HTTP_AGENTSTREAM_HISTORY_OUT  32768
 #define NGX_HTTP_AGENTSTREAM_HISTORY_IN   262144
 
@@ -119,7 +120,7 @@ ngx_http_agentstream_history_destroy(void *data)
 }
 
 
-/* nothing more comes from OpenCode */
+/* stops reading from OpenCode */
 
 static void
 ngx_http_agentstream_history_stop(ngx_http_agentstream_history_t *h)
@@ -162,7 +163,7 @@ ngx_http_agentstream_history_body(void *data, u_char *pos, size_t len)
 }
 
 
-/* NGX_AGAIN: subagents have to be told first, the rest is kept */
+/* NGX_AGAIN: subagents must be sent first, and the rest is kept */
 
 static ngx_int_t
 ngx_http_agentstream_history_feed(ngx_http_agentstream_history_t *h,
@@ -179,7 +180,7 @@ ngx_http_agentstream_history_feed(ngx_http_agentstream_history_t *h,
     pos += h->split.consumed;
     len -= h->split.consumed;
 
-    /* it may be what was kept before, or a part of that */
+    /* the data may be what was kept before, or a part of it */
 
     if (len && pos >= h->rest.start && pos < h->rest.start + h->rest.size) {
         ngx_memmove(h->rest.start, pos, len);
@@ -236,7 +237,7 @@ ngx_http_agentstream_history_done(void *data, ngx_http_agentstream_call_t *call)
 }
 
 
-/* whatever can be done now, until the client or OpenCode has to be waited for;
+/* does what can be done now, until it has to wait for the client or OpenCode;
    may finalize the request */
 
 void

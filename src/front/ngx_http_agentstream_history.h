@@ -16,13 +16,14 @@
 
 
 /*
- * A session's stored messages as the packets that its turns sent, in
- * a response that is made while OpenCode's answer arrives: no more of it is in
- * memory than one message and what the client has not taken yet.
+ * A session's stored messages as the packets that its turns sent.  The
+ * response is made while OpenCode's answer arrives, so memory holds only one
+ * message and what the client has not taken yet.
  */
 
 
-/* nothing was sent: the request is the caller's again; status is the call's */
+/* called when nothing was sent: the request belongs to the caller again;
+   status is that of the call */
 typedef void (*ngx_http_agentstream_history_pt)(void *data,
     ngx_uint_t status);
 
@@ -37,7 +38,7 @@ typedef struct {
 } ngx_http_agentstream_history_args_t;
 
 
-/* takes the request over as reader_attach() does; NGX_DONE, or NGX_ERROR: no
+/* takes over the request, like reader_attach(); NGX_DONE, or NGX_ERROR: no
    memory */
 ngx_int_t ngx_http_agentstream_history_start(ngx_http_request_t *r,
     ngx_http_agentstream_history_args_t *args);

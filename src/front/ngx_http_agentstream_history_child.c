@@ -5,9 +5,9 @@
 
 
 /*
- * Subagents in a history.  What they said is stored in sessions of
- * their own; it is told after the message whose call has started them, while
- * the messages of the session itself wait.
+ * Subagents in a history.  Their messages are stored in sessions of their own.
+ * They are sent after the message whose tool call started them, while the
+ * messages of the session itself wait.
  */
 
 
@@ -22,12 +22,15 @@
 typedef struct {
     ngx_str_t                              session;
     ngx_str_t                              parent;
-    ngx_uint_t                             up;         /* who has started it:
-                                                          its place, from 1; 0:
-                                                          the session itself */
-    int64_t                                from;       /* msec: a session can
+    ngx_uint_t                             up;         /* index of the subagent
+                                                          that started it, from
+                                                          1; 0: the session
+                                                          itself started it */
+    int64_t                                from;       /* msec: the time range
+                                                          of the messages,
+                                                          because a session can
                                                           be used again */
-    int64_t                                to;         /* 0: open */
+    int64_t                                to;         /* 0: no end */
 } ngx_http_agentstream_history_child_t;
 
 
@@ -47,7 +50,7 @@ static int64_t ngx_http_agentstream_history_msec(
     ngx_http_agentstream_json_t *json, const char *name);
 
 
-/* the message is in h->json */
+/* looks for subagents in the message in h->json */
 
 ngx_int_t
 ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
@@ -93,7 +96,8 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
 }
 
 
-/* whether it is told already, or is being told: nobody is part of himself */
+/* whether the subagent was sent already, or is being sent: a session must not
+   contain itself */
 
 static ngx_uint_t
 ngx_http_agentstream_history_told(ngx_http_agentstream_history_t *h,
@@ -269,7 +273,7 @@ ngx_http_agentstream_history_child_message(void *ctx, u_char *text, size_t len)
 
     created = ngx_http_agentstream_history_msec(json, "created");
 
-    /* what the subagent was told is in the call's input */
+    /* the subagent's prompt is in the input of the tool call */
 
     if (!ngx_http_agentstream_json_is(json, v, "assistant")
         || created < child->from
@@ -288,7 +292,8 @@ ngx_http_agentstream_history_child_message(void *ctx, u_char *text, size_t len)
         || ngx_http_agentstream_history_find_children(h, &session) == NGX_ERROR
         || ngx_http_agentstream_history_flush(h) != NGX_OK)
     {
-        /* no memory: what follows would not fit what was told */
+        /* no memory: the following packets would not fit those that were
+           sent */
         h->failed = 1;
         return NGX_ERROR;
     }
@@ -297,7 +302,7 @@ ngx_http_agentstream_history_child_message(void *ctx, u_char *text, size_t len)
 }
 
 
-/* one that is gone has nothing to say */
+/* a subagent whose session was deleted has no messages */
 
 static void
 ngx_http_agentstream_history_child_done(void *data,

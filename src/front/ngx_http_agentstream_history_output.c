@@ -5,8 +5,8 @@
 
 
 /*
- * The response of a history.  Packets are put together, spelt, until they are
- * sent.
+ * The response of a history.  Packets are written to a buffer, in the form of
+ * the wire, until they are sent.
  */
 
 
@@ -52,8 +52,8 @@ ngx_http_agentstream_history_commit(void *ctx,
     ngx_http_agentstream_history_t *h = ctx;
 
     /*
-     * What a message cost is told after what it says, as when it was live.  A
-     * message costs once, so there is one such packet for it.
+     * The cost of a message is sent after its content, as in a live turn.  A
+     * message has one cost, so there is one such packet for it.
      */
 
     if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_CONTEXT_USAGE
@@ -131,7 +131,8 @@ ngx_http_agentstream_history_close(ngx_http_agentstream_history_t *h)
 }
 
 
-/* nobody is told of subagents, and all that is stored is known */
+/* there are no events of subagents here, and everything that is stored is
+   known */
 
 static ngx_int_t
 ngx_http_agentstream_history_child(void *ctx, ngx_str_t *session)

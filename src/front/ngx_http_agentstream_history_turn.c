@@ -5,8 +5,8 @@
 
 
 /*
- * Stored messages become turns again.  Each turn has a translator of
- * its own, as it had when it ran, that goes when the turn is told.
+ * Turns stored messages into turns again.  Each turn has its own translator,
+ * as it had when it ran; the translator is freed when the turn was sent.
  */
 
 
@@ -55,7 +55,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
     rc = ngx_http_agentstream_opencode_opens(json, json->root, &h->again);
 
     if (rc == NGX_AGAIN) {
-        /* told when it came first */
+        /* it was sent when it appeared for the first time */
         return NGX_OK;
     }
 
@@ -63,7 +63,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
 
     if (opens || h->translate == NULL) {
 
-        /* with a limit the first one may be in the middle of a turn */
+        /* with a limit the first message may be in the middle of a turn */
 
         turn = ngx_http_agentstream_opencode_text(json, info,
                                              assistant ? "parentID" : "id");
@@ -113,7 +113,8 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
 }
 
 
-/* what an event told when it was live, and a message tells now */
+/* makes packets that were caused by events when the turn was live, and are
+   made from a message now */
 
 static ngx_int_t
 ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
@@ -207,7 +208,7 @@ ngx_http_agentstream_history_begin(ngx_http_agentstream_history_t *h,
 }
 
 
-/* the turn at hand, if there is one, has all its messages */
+/* called when the current turn, if there is one, has all its messages */
 
 static ngx_int_t
 ngx_http_agentstream_history_finish(ngx_http_agentstream_history_t *h)
@@ -220,7 +221,7 @@ ngx_http_agentstream_history_finish(ngx_http_agentstream_history_t *h)
 
     rc = NGX_OK;
 
-    /* why a turn has no answer at all is not stored */
+    /* the reason why a turn has no answer at all is not stored */
 
     if (h->nanswers) {
         rc = ngx_http_agentstream_translate_finish(h->translate,
@@ -245,7 +246,7 @@ ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
     }
 
     if (rc == NGX_OK) {
-        /* the end of a turn that runs is not told here */
+        /* the end of a running turn is not sent here */
         ngx_http_agentstream_history_destroy_turn(h);
         return NGX_OK;
     }
@@ -254,7 +255,8 @@ ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
 }
 
 
-/* NGX_OK: it runs, or did when OpenCode was asked; NGX_DECLINED: it is over */
+/* NGX_OK: the turn runs, or did when OpenCode was asked; NGX_DECLINED: it is
+   over */
 
 static ngx_int_t
 ngx_http_agentstream_history_runs(ngx_http_agentstream_history_t *h)
@@ -314,7 +316,7 @@ ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
 }
 
 
-/* a stored packet has the time of what it tells */
+/* a stored packet has the time of its event */
 
 void
 ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,

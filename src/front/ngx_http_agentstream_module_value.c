@@ -5,7 +5,7 @@
 
 
 /*
- * Values of directives that are more than nginx's own slots can read.
+ * Values of directives that nginx's own slot functions cannot read.
  */
 
 
@@ -108,7 +108,7 @@ ngx_http_agentstream_module_model(ngx_conf_t *cf, ngx_command_t *cmd,
 
     value = (ngx_http_complex_value_t **) (p + cmd->offset);
 
-    /* one with variables is known when a request comes */
+    /* a value with variables is known only when a request arrives */
 
     if ((*value)->lengths == NULL
         && (*value)->value.len

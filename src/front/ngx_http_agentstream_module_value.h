@@ -14,8 +14,8 @@
 
 
 /*
- * What the table of commands refers to: "agentstream_zone",
- * "agentstream_model", the names that "agentstream_fields" can list.
+ * What the table of directives refers to: "agentstream_zone",
+ * "agentstream_model", and the names that "agentstream_fields" can list.
  */
 
 

@@ -5,9 +5,9 @@
 
 
 /*
- * The output.  One call of the filters for each buffer; while the
- * client has not taken it, nothing more is asked for.  Buffers and links are
- * reused, so that a stream that is open for a day grows by nothing.
+ * The output.  The filters are called once for each buffer; until the client
+ * has taken it, no more data is requested.  Buffers and chain links are
+ * reused, so that a stream that is open for a day does not grow.
  */
 
 
@@ -40,7 +40,8 @@ static ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
     const char *key, const char *value);
 
 
-/* a client that keeps up takes it at once: one serves almost all of them */
+/* a client that keeps up takes its buffer at once, so that one spare buffer
+   serves almost all clients */
 
 u_char *
 ngx_http_agentstream_output_alloc(size_t size)
@@ -125,7 +126,8 @@ ngx_http_agentstream_output_wait(ngx_http_request_t *r)
 {
     ngx_event_t  *rev, *wev;
 
-    /* a worker that leaves need not linger for what was read whole */
+    /* a worker that exits need not linger for a request that was read
+       completely */
     r->lingering_close = 0;
 
     r->read_event_handler = ngx_http_test_reading;
@@ -152,10 +154,10 @@ ngx_http_agentstream_output_wait_handler(ngx_http_request_t *r)
 
 
 /*
- * A client of HTTP/3 that wants no more of a response says STOP_SENDING.  The
- * request, which was read whole, has no error then, and test_reading() sees
- * nothing; but nothing can be written any more.  NGX_DONE: the client has left,
- * and so has the request.
+ * An HTTP/3 client that does not want the rest of a response sends
+ * STOP_SENDING.  The request was read completely, so it has no error, and
+ * test_reading() sees nothing; but nothing can be written any more.  NGX_DONE:
+ * the client has left, and the request was finalized.
  */
 
 static ngx_int_t
@@ -239,7 +241,7 @@ ngx_http_agentstream_output_init(ngx_http_agentstream_output_t *out)
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    /* a packet does not wait until the one before it is acknowledged */
+    /* a packet must not wait until the one before it is acknowledged */
 
     if (clcf->tcp_nodelay && ngx_tcp_nodelay(c) != NGX_OK) {
         return NGX_ERROR;
@@ -283,7 +285,7 @@ ngx_http_agentstream_output_cleanup(void *data)
 }
 
 
-/* frames of HTTP/2 may point to the buffer as long as there is the pool */
+/* HTTP/2 frames may point to the buffer as long as the pool exists */
 
 static void
 ngx_http_agentstream_output_free_buf(void *data)
@@ -383,11 +385,12 @@ ngx_http_agentstream_output_push(ngx_http_agentstream_output_t *out,
             return rc;
         }
 
-        /* a copy of it, or the end of its chunk, is still on its way */
+        /* a copy of the buffer, or the end of its chunk, is still being
+           sent */
     }
 
     if (out->last) {
-        /* finalizing sends the rest */
+        /* finalizing the request sends the rest */
         return rc;
     }
 
@@ -420,7 +423,7 @@ ngx_http_agentstream_output_finalize(ngx_http_agentstream_output_t *out,
         ngx_del_timer(&out->timer);
     }
 
-    /* filters of headers may not begin twice */
+    /* the header filters must not run twice */
 
     if (out->request->headers_out.status) {
         rc = (rc >= NGX_HTTP_SPECIAL_RESPONSE) ? NGX_ERROR : rc;
@@ -467,8 +470,8 @@ ngx_http_agentstream_output_write_handler(ngx_http_request_t *r)
 }
 
 
-/* a comment after silence, so that nobody on the way gives up
-   (docs/protocol.md, "Stream format") */
+/* docs/protocol.md, "Stream format": a comment after a silence, so that
+   nothing on the way closes the connection */
 
 static void
 ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
@@ -535,7 +538,7 @@ ngx_http_agentstream_output_headers(ngx_http_request_t *r,
     }
 
 #if (NGX_HTTP_GZIP)
-    /* never compressed (docs/protocol.md, "Stream format") */
+    /* docs/protocol.md, "Stream format": the response is never compressed */
     r->gzip_tested = 1;
     r->gzip_ok = 0;
 #endif
@@ -561,10 +564,10 @@ ngx_http_agentstream_output_json_headers(ngx_http_request_t *r)
 
 
 /*
- * "expires" in the configuration changes the headers that nginx holds to be
- * the response's Cache-Control and Expires, or adds them where there are none.
- * So it gets some that are not in the list of what is sent: no cache may keep
- * what is true only now.
+ * "expires" in the configuration changes the headers that nginx regards as the
+ * response's Cache-Control and Expires, or adds them if there are none.  So it
+ * is given headers that are not in the list of headers to send: no cache may
+ * keep what is true only now.
  */
 
 ngx_int_t
@@ -579,7 +582,7 @@ ngx_http_agentstream_output_no_cache(ngx_http_request_t *r)
 
     expires = control + 1;
 
-    /* others look at them, too: gzip_proxied, $sent_http_cache_control */
+    /* other code looks at them, too: gzip_proxied, $sent_http_cache_control */
 
     control->hash = 1;
     ngx_str_set(&control->value, "no-cache");

@@ -5,10 +5,10 @@
 
 
 /*
- * The reader: the consumer of a follower that is a client.  Each batch of
- * records is spelt into a buffer and sent with one call.  The headers wait for
- * the first batch, so that a turn that fails before it starts has its proper
- * status.
+ * The reader: a consumer of a follower that is a client.  Each batch of
+ * records is written to a buffer, in the form of the wire, and sent with one
+ * call.  The headers wait for the first batch, so that a turn that fails
+ * before it starts has its proper status.
  */
 
 
@@ -27,7 +27,8 @@ typedef struct {
     ngx_http_request_t                  *request;
     ngx_http_agentstream_output_t       *output;
     ngx_http_agentstream_wire_state_t    state;
-    ngx_uint_t                           retry;    /* say when to come back */
+    ngx_uint_t                           retry;    /* send how long to wait
+                                                      before reconnecting */
 } ngx_http_agentstream_reader_t;
 
 
@@ -93,7 +94,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
         return NGX_DONE;
     }
 
-    /* the request goes on with another response */
+    /* the request continues with another response */
 
     ngx_http_agentstream_follower_close(f);
 
@@ -102,7 +103,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
 }
 
 
-/* one buffer is on its way, or none */
+/* ready unless a buffer is being sent */
 
 static ngx_uint_t
 ngx_http_agentstream_reader_ready(void *data)
@@ -144,7 +145,7 @@ ngx_http_agentstream_reader_take(void *data,
     }
 
     if (rc == NGX_ERROR || batch->end) {
-        /* on its way out, it is not to be woken again */
+        /* the response ends, so it must not be woken again */
         ngx_http_agentstream_follower_close(&reader->follower);
         ngx_http_agentstream_output_finalize(out, rc);
         return NGX_DONE;
@@ -173,7 +174,7 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
     wire = reader->output->wire;
     reader->state.turn = batch->turn;
 
-    /* a turn that is told again has no such line */
+    /* a rebuilt turn has no such line */
     retry = (reader->retry && !batch->rebuilt);
 
     copy = *batch;
@@ -195,7 +196,8 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
     *start = p;
 
     if (retry) {
-        /* clients are not to come back all at once after nginx was down */
+        /* clients must not all reconnect at the same time after nginx was
+           down */
         p = wire->retry(p, 1000 + ngx_random() % 2000);
         reader->retry = 0;
     }

@@ -17,26 +17,27 @@
 
 /*
  * A client that reads turns as an event stream: a follower, and one buffer
- * while it is being sent.  A client that is slow costs no more than one that
+ * while it is being sent.  A slow client needs no more memory than one that
  * keeps up.
  */
 
 
 typedef struct {
     ngx_http_agentstream_output_t       *output;   /* the request's */
-    ngx_http_agentstream_target_t       *target;   /* likewise */
+    ngx_http_agentstream_target_t       *target;   /* the request's */
     ngx_str_t                            turn;     /* its id, or empty */
     uint64_t                             seq;      /* the client has the turn up
                                                       to this packet */
-    unsigned                             sender:1; /* it has sent the prompt,
-                                                      and reads its turn from
-                                                      the first packet on */
-    unsigned                             follow:1; /* go on with later turns */
+    unsigned                             sender:1; /* it sent the prompt, and
+                                                      reads its turn from the
+                                                      first packet on */
+    unsigned                             follow:1; /* continue with later
+                                                      turns */
 } ngx_http_agentstream_reader_args_t;
 
 
 /*
- * Takes the request over: NGX_DONE, or what to finalize it with; NGX_DECLINED:
+ * Takes over the request: NGX_DONE, or what to finalize it with; NGX_DECLINED:
  * the client has seen everything.
  */
 ngx_int_t ngx_http_agentstream_reader_attach(ngx_http_request_t *r,

@@ -5,9 +5,10 @@
 
 
 /*
- * The client's request.  Path, method, origin, content type and body
- * are checked in this order, each failure has its status and one "error" packet
- * as its body (contract 1).  Bodies are read into memory, never into files.
+ * The client's request.  Path, method, origin, content type and body are
+ * checked in this order; each failure has its status, and one "error" packet
+ * as its body (docs/protocol.md, "Errors").  Bodies are read into memory,
+ * never into files.
  */
 
 
@@ -129,7 +130,7 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
     ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
 
-    /* NGX_DECLINED: nothing to object, anything else is the answer */
+    /* NGX_DECLINED: the request is good; any other value is the response */
 
     rc = ngx_http_agentstream_request_find(req);
 
@@ -310,7 +311,8 @@ ngx_http_agentstream_request_check(ngx_http_agentstream_request_t *req)
     body = req->route->body;
     json = ngx_http_agentstream_request_json(r);
 
-    /* with this type a browser asks before it lets such a page send it */
+    /* docs/protocol.md, "Routes": with this type a browser asks first whether
+       such a page may send the request */
 
     if (req->route->method != NGX_HTTP_GET && json != NGX_OK
         && ngx_http_agentstream_request_foreign(r))
@@ -440,7 +442,8 @@ ngx_http_agentstream_request_collect(ngx_http_agentstream_request_t *req)
         }
 
         if ((size_t) size > req->size) {
-            /* what is announced but not sent yet is not paid for */
+            /* no memory is allocated for a body that is announced but not sent
+               yet */
 
             req->size = ngx_max((size_t) size, req->size * 2);
             req->size = ngx_max(req->size, 1024);

@@ -15,8 +15,8 @@
 
 
 /*
- * A client's request: which route it is, whether it is sound, and
- * what is started for it.  Nothing unsound reaches OpenCode.
+ * A client's request: which route it is for, whether it is valid, and what is
+ * started for it.  Nothing invalid reaches OpenCode.
  */
 
 
@@ -27,8 +27,8 @@ ngx_int_t ngx_http_agentstream_request_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_agentstream_request_route(ngx_http_request_t *r,
     ngx_str_t *route);
 
-/* the session in the request's path, or of the main request's if this one has
-   no such location; empty: there is none, or the path is refused */
+/* the session in the request's path, or in that of the main request if this
+   one has no such location; empty: there is none, or the path is refused */
 void ngx_http_agentstream_request_session(ngx_http_request_t *r,
     ngx_str_t *session);
 

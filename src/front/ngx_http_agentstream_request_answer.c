@@ -5,7 +5,10 @@
 
 
 /*
- * Requests that end or unblock a running turn.
+ * Requests that end or unblock a running turn.  OpenCode does not check which
+ * session a question or a permission request belongs to, so only what the zone
+ * lists for the session's turn is passed on.  If no turn of the session runs
+ * here, see request_unkept.
  */
 
 

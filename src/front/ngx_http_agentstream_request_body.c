@@ -5,8 +5,8 @@
 
 
 /*
- * Bodies of requests, checked and written anew for OpenCode, with what
- * the configuration says of their fields.
+ * Request bodies: they are checked, written again for OpenCode, and completed
+ * with the fields that the configuration sets.
  */
 
 
@@ -94,7 +94,7 @@ ngx_http_agentstream_request_prompt(ngx_http_agentstream_request_t *req,
 }
 
 
-/* NGX_DECLINED: *rc is what the handler returns */
+/* NGX_DECLINED: the handler must return *rc */
 
 static ngx_int_t
 ngx_http_agentstream_request_fields(ngx_http_agentstream_request_t *req,

@@ -5,8 +5,8 @@
 
 
 /*
- * The request for a session's event stream: where the client has left it, and
- * whether it wants to follow the session.
+ * The request for a session's event stream: where the client stopped reading,
+ * and whether it wants to follow the session.
  */
 
 
@@ -55,8 +55,8 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 }
 
 
-/* "Last-Event-ID", or "last_event_id=" where no header can be set; what does
-   not look like one of ours counts as none */
+/* docs/protocol.md, "Resuming": "Last-Event-ID", or "last_event_id=" if no
+   header can be set; an id that does not have our form counts as none */
 
 static ngx_int_t
 ngx_http_agentstream_request_cursor(ngx_http_agentstream_request_t *req,

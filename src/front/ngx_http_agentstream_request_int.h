@@ -34,7 +34,7 @@
 
 typedef struct ngx_http_agentstream_request_s  ngx_http_agentstream_request_t;
 
-/* NGX_DONE: the request goes on by itself; anything else finalizes it */
+/* NGX_DONE: the request continues by itself; any other value finalizes it */
 typedef ngx_int_t (*ngx_http_agentstream_request_pt)(
     ngx_http_agentstream_request_t *req);
 
@@ -46,8 +46,8 @@ typedef enum {
 } ngx_http_agentstream_request_body_e;
 
 
-/* a route: the segments that follow the location's own name; the first is a
-   session's id, the third another one */
+/* a route: the segments that follow the location's name; the first is a
+   session's id, the third another id */
 
 typedef struct {
     ngx_uint_t                            method;
@@ -55,12 +55,13 @@ typedef struct {
     const char                           *noun;    /* second segment */
     const char                           *verb;    /* fourth segment */
     ngx_http_agentstream_request_body_e   body;
-    ngx_uint_t                            sse;     /* how errors are told */
+    ngx_uint_t                            sse;     /* errors are events, not
+                                                      JSON */
     ngx_http_agentstream_request_pt       handler;
 } ngx_http_agentstream_request_route_t;
 
 
-/* what follows the location's own name; points into the request's URI */
+/* the path after the location's name; points into the request's URI */
 
 typedef struct {
     ngx_str_t                             segments[
@@ -76,12 +77,14 @@ struct ngx_http_agentstream_request_s {
     ngx_http_agentstream_loc_conf_t       *conf;
     ngx_http_agentstream_request_route_t  *route;
     ngx_http_agentstream_request_path_t    path;
-    ngx_http_agentstream_target_t          target; /* when it was checked */
+    ngx_http_agentstream_target_t          target; /* set when it was
+                                                      checked */
     ngx_str_t                              id;     /* third segment */
     ngx_str_t                              body;   /* heap, freed by cleanup */
     size_t                                 size;
-    ngx_uint_t                             sse;    /* errors are told so here,
-                                                      whatever the route */
+    ngx_uint_t                             sse;    /* errors are events
+                                                      here, whatever the
+                                                      route says */
     ngx_http_agentstream_verb_t           *verb;   /* or NULL; it is let go by
                                                       cleanup */
     ngx_int_t                              rc;     /* of a verb's outcome that
@@ -94,11 +97,11 @@ struct ngx_http_agentstream_request_s {
 ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
     ngx_http_agentstream_request_path_t *path);
 
-/* whether a page of another origin has sent it */
+/* whether it was sent by a page of another origin */
 ngx_uint_t ngx_http_agentstream_request_foreign(ngx_http_request_t *r);
 
 
-/* responses; what they return is to be returned by the route's handler */
+/* responses; the route's handler must return what they return */
 ngx_int_t ngx_http_agentstream_request_error(
     ngx_http_agentstream_request_t *req, ngx_uint_t status,
     const char *message, ngx_str_t *details);
@@ -111,7 +114,7 @@ ngx_int_t ngx_http_agentstream_request_reply(
 ngx_int_t ngx_http_agentstream_request_nothing(
     ngx_http_agentstream_request_t *req);
 
-/* the body is not needed any more */
+/* frees the body, which is not needed any more */
 void ngx_http_agentstream_request_free_body(
     ngx_http_agentstream_request_t *req);
 
@@ -133,11 +136,11 @@ ngx_int_t ngx_http_agentstream_request_failed(
 void ngx_http_agentstream_request_finish(ngx_http_agentstream_request_t *req,
     ngx_int_t rc);
 
-/* a body of a kind in body.h, checked and written anew; otherwise *rc is what
-   the handler returns and text is empty */
+/* a body of a kind in body.h, checked and written again; if it is empty, the
+   handler must return *rc */
 ngx_str_t ngx_http_agentstream_request_body(
     ngx_http_agentstream_request_t *req, ngx_uint_t kind, ngx_int_t *rc);
-/* the same for a prompt; NGX_DECLINED: *rc is what the handler returns */
+/* the same for a prompt; NGX_DECLINED: the handler must return *rc */
 ngx_int_t ngx_http_agentstream_request_prompt(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
     ngx_int_t *rc);

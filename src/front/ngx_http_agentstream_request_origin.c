@@ -5,9 +5,9 @@
 
 
 /*
- * Which page has sent a request.  Browsers tell it with everything
- * that may change something, and pages cannot change what they tell; clients
- * that are no browsers tell nothing.
+ * Which page has sent a request.  Browsers report this with every request that
+ * may change something, and pages cannot alter what browsers report; clients
+ * that are not browsers report nothing.
  */
 
 
@@ -47,7 +47,7 @@ ngx_http_agentstream_request_foreign(ngx_http_request_t *r)
                 foreign = 1;
             }
 
-            /* the browser knows better: a proxy may have changed the host */
+            /* trust the browser, because a proxy may have changed the host */
 
             if (ngx_http_agentstream_request_equals(&name, "sec-fetch-site")
                 && ngx_http_agentstream_request_equals(&h[i].value,
@@ -71,9 +71,9 @@ ngx_http_agentstream_request_equals(ngx_str_t *s, const char *text)
 
 
 /*
- * Host and port are compared, the scheme is not: behind a proxy that ends TLS
- * the page's is another than nginx's.  Hence the usual port of either scheme
- * counts as none.
+ * Host and port are compared, but not the scheme: behind a proxy that
+ * terminates TLS, the page's scheme differs from nginx's.  For the same reason
+ * the usual port of either scheme counts as no port.
  */
 
 static ngx_uint_t
@@ -106,7 +106,7 @@ ngx_http_agentstream_request_own_origin(ngx_http_request_t *r,
         ours = r->headers_in.host->value;
 
     } else if (r->host_start) {
-        /* HTTP/3 has no such header */
+        /* HTTP/3 has no Host header */
 
         ours.data = r->host_start;
         ours.len = r->host_end - r->host_start;

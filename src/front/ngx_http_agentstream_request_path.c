@@ -5,10 +5,10 @@
 
 
 /*
- * The path of a client's request, which names the route and the
- * session.  It is cut in one place, for the routes and for the variable
- * $agentstream_session, so that whoever is asked for permission is asked about
- * the session that is served.
+ * The path of a client's request, which contains the route and the session.
+ * It is parsed in one place, for the routes and for the variable
+ * $agentstream_session, so that a login service is asked about the session
+ * that is served.
  */
 
 
@@ -36,7 +36,7 @@ ngx_http_agentstream_request_split(ngx_http_request_t *r,
     name = &conf->name;
     path->nsegments = 0;
 
-    /* the path of a subrequest is the configuration's own */
+    /* the path of a subrequest comes from the configuration */
 
     if (r == r->main
         && !ngx_http_agentstream_request_plain(&r->unparsed_uri))
@@ -44,7 +44,7 @@ ngx_http_agentstream_request_split(ngx_http_request_t *r,
         return NGX_HTTP_BAD_REQUEST;
     }
 
-    /* "rewrite ... break" can lead to any place */
+    /* "rewrite ... break" can lead to any path */
 
     if (r->uri.len < name->len
         || ngx_filename_cmp(r->uri.data, name->data, name->len) != 0)
@@ -55,7 +55,8 @@ ngx_http_agentstream_request_split(ngx_http_request_t *r,
     p = r->uri.data + name->len;
     last = r->uri.data + r->uri.len;
 
-    /* "/sessions" and "/sessions/" are the same place, "/sessionsfoo" none */
+    /* "/sessions" and "/sessions/" are the same, "/sessionsfoo" is something
+       else */
 
     if (p < last && p[-1] != '/' && *p++ != '/') {
         return NGX_HTTP_NOT_FOUND;
@@ -90,7 +91,8 @@ ngx_http_agentstream_request_split(ngx_http_request_t *r,
 
 /*
  * Whether the path is the same before and after nginx has decoded it, merged
- * its slashes and resolved its dots: others may look at it before.
+ * its slashes and resolved its dots, because other modules may look at it
+ * before.
  */
 
 static ngx_uint_t
@@ -112,7 +114,7 @@ ngx_http_agentstream_request_plain(ngx_str_t *uri)
         return 0;
     }
 
-    /* each slash begins a segment, and only the last one may be empty */
+    /* each slash begins a segment, and only the last segment may be empty */
 
     for (p = uri->data; p < last; p = end) {
         p++;
@@ -149,7 +151,7 @@ ngx_http_agentstream_request_session(ngx_http_request_t *r,
     conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
 
     if (conf->prefix.len == 0) {
-        /* a subrequest asks about the request that it was made for */
+        /* a subrequest is about the request that it was made for */
 
         r = r->main;
         conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);

@@ -6,7 +6,7 @@
 
 /*
  * The request that prompts a session.  Its sender finds a turn, at once or
- * after it has waited for it; then the client is a reader like everybody else.
+ * after a wait; then the client is a reader like any other.
  */
 
 
@@ -24,9 +24,9 @@
 typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_sender_t        sender;
-    ngx_int_t                            rc;       /* of the handler, when the
-                                                      sender has its turn at
-                                                      once */
+    ngx_int_t                            rc;       /* result of the handler, if
+                                                      the sender finds its turn
+                                                      at once */
     ngx_uint_t                           later;    /* the handler has
                                                       returned */
 } ngx_http_agentstream_request_sender_t;
@@ -84,7 +84,8 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
         return rs->rc;
     }
 
-    /* it waits for its turn; a client that leaves meanwhile is dropped */
+    /* it waits for its turn; a client that disconnects in the meantime is
+       dropped */
 
     rs->later = 1;
 

@@ -5,8 +5,8 @@
 
 
 /*
- * The status.  One table says what there is; JSON has a group as an
- * object, Prometheus has it in the name.
+ * The status.  One table lists all metrics; in JSON a group is an object, for
+ * Prometheus it is part of the name.
  */
 
 
@@ -18,7 +18,8 @@
 #include "ngx_http_agentstream_zone.h"
 
 
-/* what is not counted by the workers, behind what is */
+/* metrics that the workers do not count, numbered after those that they
+   count */
 
 typedef enum {
     NGX_HTTP_AGENTSTREAM_STATUS_WORKERS = NGX_HTTP_AGENTSTREAM_STAT_MAX,
@@ -35,7 +36,7 @@ typedef struct {
     const char                          *group;
     const char                          *name;
     ngx_uint_t                           value;
-    ngx_uint_t                           counter;  /* or a gauge */
+    ngx_uint_t                           counter;  /* a counter, not a gauge */
     const char                          *help;
 } ngx_http_agentstream_metric_t;
 

@@ -14,7 +14,7 @@
 
 
 /*
- * What the module does, in numbers, for whoever watches over it.
+ * Metrics of the module, for monitoring.
  */
 
 

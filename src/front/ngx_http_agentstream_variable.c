@@ -5,8 +5,8 @@
 
 
 /*
- * The variables.  They are computed whenever they are asked for, in
- * any phase: a request may come to another location on its way.
+ * The variables.  They are evaluated each time they are used, in any phase,
+ * because a request may change its location.
  */
 
 

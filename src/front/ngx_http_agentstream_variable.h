@@ -14,7 +14,7 @@
 
 
 /*
- * What the rest of the configuration can know of the module.
+ * Variables of the module for the rest of the configuration.
  */
 
 

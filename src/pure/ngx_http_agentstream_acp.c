@@ -2,9 +2,9 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * The spelling of packets, see the header.  Whatever is put
- * into a packet goes through json_copy(), so that it is one line of valid
- * text even if it came as half a surrogate pair or with line feeds.
+ * How packets are written; see the header.  Everything that is put into a
+ * packet goes through json_copy(), so that it is one line of valid text even
+ * if it was half a surrogate pair or had line feeds.
  */
 
 
@@ -16,7 +16,7 @@
 
 #define NGX_HTTP_AGENTSTREAM_ACP_BUF_MIN  1024
 
-/* holes for anything shorter would take more than they save */
+/* for a shorter text the holes would take more memory than they save */
 #define NGX_HTTP_AGENTSTREAM_ACP_SHARED   64
 
 #define NGX_HTTP_AGENTSTREAM_ACP_TYPE     "{\"type\":\""

@@ -14,8 +14,8 @@
 
 
 /*
- * How packets are spelt: their JSON, from parts that are
- * JSON already.  Nothing here knows OpenCode.  A "text" is a string's contents,
+ * How packets are written: their JSON, made from parts that are already JSON.
+ * This part does not know OpenCode.  A "text" is the content of a string,
  * escaped and without quotes; a "json" is any value.
  */
 
@@ -24,10 +24,10 @@
     (sizeof("2026-01-22T00:11:51.712Z") - 1)
 
 
-/* ISO 8601 in UTC with milliseconds, of just that length */
+/* ISO 8601 in UTC with milliseconds, always of that length */
 u_char *ngx_http_agentstream_acp_timestamp(u_char *dst, time_t sec,
     ngx_uint_t msec);
-/* the milliseconds of one that was made in this second */
+/* replaces the milliseconds in a timestamp of the same second */
 void ngx_http_agentstream_acp_msec(u_char *timestamp, ngx_uint_t msec);
 
 /* "error"; details is JSON or NULL, code 0 is null; message is plain UTF-8 */
@@ -37,8 +37,8 @@ u_char *ngx_http_agentstream_acp_error(u_char *dst, u_char *timestamp,
     ngx_str_t *message, ngx_uint_t code, ngx_str_t *details);
 
 
-/* the hot one: a piece of text, in one of the chunk types; message NULL: no
-   messageId */
+/* the packet that is written most often: a piece of text, in one of the chunk
+   types; message NULL: no messageId */
 size_t ngx_http_agentstream_acp_chunk_size(ngx_str_t *message,
     ngx_str_t *text, ngx_str_t *meta);
 u_char *ngx_http_agentstream_acp_chunk(u_char *dst, u_char *timestamp,
@@ -63,7 +63,8 @@ typedef struct {
     ngx_uint_t                           type;     /* of the packet */
     ngx_str_t                            shared;   /* the caller's; empty:
                                                       none */
-    size_t                               text;     /* what len has of it, behind
+    size_t                               text;     /* the part of len that is
+                                                      the shared text, after
                                                       the packet */
     ngx_uint_t                           nholes;
     uint32_t                             holes[
@@ -72,23 +73,24 @@ typedef struct {
 
 void ngx_http_agentstream_acp_destroy(ngx_http_agentstream_acp_buf_t *b);
 
-/* room for so many bytes more, or NULL; len is the caller's to advance */
+/* room for this many more bytes, or NULL; the caller advances len */
 u_char *ngx_http_agentstream_acp_room(ngx_http_agentstream_acp_buf_t *b,
     size_t size);
 void ngx_http_agentstream_acp_add(ngx_http_agentstream_acp_buf_t *b,
     const void *data, size_t len);
 void ngx_http_agentstream_acp_json(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *json);
-/* a text, without quotes around it; a hole if it is the shared one */
+/* writes a text without quotes around it; a hole if it is the shared text */
 void ngx_http_agentstream_acp_text(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *text);
-/* the text is one of the strings in json, and may be the shared one */
+/* writes json, in which the text is one of the strings and may be the shared
+   text */
 void ngx_http_agentstream_acp_json_text(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *json, ngx_str_t *text);
 void ngx_http_agentstream_acp_number(ngx_http_agentstream_acp_buf_t *b,
     int64_t number);
 
-/* name is a literal such as ",\"title\":"; a text gets its quotes */
+/* name is a literal such as ",\"title\":"; a text gets quotes */
 void ngx_http_agentstream_acp_member(ngx_http_agentstream_acp_buf_t *b,
     const char *name, ngx_str_t *json);
 void ngx_http_agentstream_acp_member_text(ngx_http_agentstream_acp_buf_t *b,
@@ -100,18 +102,19 @@ void ngx_http_agentstream_acp_member_number(
     ngx_http_agentstream_acp_add(b, text, sizeof(text) - 1)
 
 
-/* empties the buffer; {"type":"...","timestamp":"..." */
+/* empties the buffer and begins a packet: {"type":"...","timestamp":"..." */
 void ngx_http_agentstream_acp_open(ngx_http_agentstream_acp_buf_t *b,
     ngx_uint_t type, u_char *timestamp);
-/* where the timestamp is in a packet of that type */
+/* the offset of the timestamp in a packet of that type */
 size_t ngx_http_agentstream_acp_timestamp_offset(ngx_uint_t type);
 
-/* the text is kept once from now on, if it is long enough for that; it must
-   stay where it is until acp_end() */
+/* from now on the text is kept once, if it is long enough for that; it must
+   stay in place until acp_end() */
 void ngx_http_agentstream_acp_share(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *text);
-/* the packet is whole: all but the fields seq, part and origin of its record,
-   which is valid until the buffer changes; NGX_ERROR: the buffer has failed */
+/* ends the packet, and sets all fields of its record except seq, part and
+   origin; the record is valid until the buffer changes; NGX_ERROR: the buffer
+   has failed */
 ngx_int_t ngx_http_agentstream_acp_end(ngx_http_agentstream_acp_buf_t *b,
     ngx_http_agentstream_record_t *record);
 
@@ -151,7 +154,7 @@ typedef struct {
     ngx_uint_t                           status;
 } ngx_http_agentstream_acp_tool_t;
 
-/* all of "tool_call_start" but _meta */
+/* all of "tool_call_start" except _meta */
 void ngx_http_agentstream_acp_tool_start(ngx_http_agentstream_acp_buf_t *b,
     u_char *timestamp, ngx_http_agentstream_acp_tool_t *tool);
 /* "tool_call_progress" up to rawInput */
@@ -164,8 +167,8 @@ void ngx_http_agentstream_acp_tool_call(ngx_http_agentstream_acp_buf_t *b,
 void ngx_http_agentstream_acp_tool_close(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *name, ngx_str_t *fields);
 
-/* elements of a call's content and locations; each puts its comma before it
-   unless it is the first after "[" */
+/* elements of the content and locations of a tool call; each writes a comma
+   before it unless it is the first after "[" */
 void ngx_http_agentstream_acp_text_block(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *text);
 void ngx_http_agentstream_acp_image_block(ngx_http_agentstream_acp_buf_t *b,
@@ -181,7 +184,7 @@ void ngx_http_agentstream_acp_location(ngx_http_agentstream_acp_buf_t *b,
 void ngx_http_agentstream_acp_options(ngx_http_agentstream_acp_buf_t *b);
 
 
-/* what a model was fed and said, in tokens */
+/* tokens that a model has read and written */
 
 typedef struct {
     int64_t                              total;

@@ -5,8 +5,8 @@
 
 
 /*
- * Records: the names of their types, how they lie in memory, and the whole JSON
- * of one.
+ * Records: the names of their types, their layout in memory, and the complete
+ * JSON of a record.
  */
 
 
@@ -97,7 +97,7 @@ ngx_http_agentstream_record_unpack(ngx_http_agentstream_record_t *record,
     record->text.len = packed->text;
 
     if (record->nholes) {
-        /* they are not aligned */
+        /* the holes are not aligned */
         ngx_memcpy(record->holes, p, record->nholes * sizeof(uint32_t));
     }
 

@@ -13,8 +13,9 @@
 
 
 /*
- * One packet as the module keeps and passes it on: its type, what it belongs to
- * and its JSON.  How it looks to a client is decided when it is read, see wire.
+ * A record: one packet as the module keeps it and passes it on, with its type,
+ * what it belongs to, and its JSON.  How it looks to a client is decided when
+ * it is read, see wire.
  */
 
 
@@ -44,23 +45,23 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_RECORD_TYPES
 } ngx_http_agentstream_record_e;
 
-/* by type: the value of "type" in the packet's JSON */
+/* the value of "type" in the packet's JSON, indexed by type */
 extern ngx_str_t  ngx_http_agentstream_record_names[];
 
-/* the last packet of its turn */
+/* whether it is the last packet of its turn */
 #define ngx_http_agentstream_record_terminal(type)                            \
     ((type) >= NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE)
 
 
-/* times that a shared text can be in one packet */
+/* how many times a shared text can occur in one packet */
 #define NGX_HTTP_AGENTSTREAM_RECORD_HOLES  3
 
 
 /*
- * A text that is in the packet more than once is kept once: json is the packet
- * without it, and text is to be inserted at each of the holes, which are
- * offsets in json and ascend.  A hole is always between two quotes, so that
- * json is valid JSON by itself.
+ * A text that occurs in the packet more than once is kept once: json is the
+ * packet without it, and text has to be inserted at each of the holes, which
+ * are offsets in json, in ascending order.  A hole is always between two
+ * quotes, so that json is valid JSON by itself.
  */
 
 typedef struct {
@@ -73,14 +74,15 @@ typedef struct {
                                                       is the first of its part;
                                                       see translate_restore() */
     ngx_str_t                            json;
-    ngx_str_t                            text;     /* right behind json */
+    ngx_str_t                            text;     /* directly follows json in
+                                                      memory */
     ngx_uint_t                           nholes;
     uint32_t                             holes[
                                          NGX_HTTP_AGENTSTREAM_RECORD_HOLES];
 } ngx_http_agentstream_record_t;
 
 
-/* the length of the packet's whole JSON, and that JSON */
+/* the length of the packet's complete JSON, and that JSON */
 #define ngx_http_agentstream_record_len(record)                               \
     ((record)->json.len + (record)->nholes * (record)->text.len)
 
@@ -104,26 +106,27 @@ typedef struct {
                                                       text are elsewhere */
 } ngx_http_agentstream_packed_t;
 
-/* what is put behind json and text */
+/* bytes that follow json and text */
 #define ngx_http_agentstream_record_extra(record)                             \
     ((record)->nholes * sizeof(uint32_t) + (record)->origin.len)
 
 #define ngx_http_agentstream_packed_extra(packed)                             \
     ((packed)->nholes * sizeof(uint32_t) + (packed)->origin)
 
-/* of a record of size bytes behind the header */
+/* the size of a record with size bytes after the header */
 #define ngx_http_agentstream_packed_size(size)                                \
     ngx_align(sizeof(ngx_http_agentstream_packed_t) + (size), 8)
 
 /* fills in the header, and writes what follows json and text to p */
 void ngx_http_agentstream_record_pack(ngx_http_agentstream_packed_t *packed,
     ngx_http_agentstream_record_t *record, u_char *p);
-/* json and text begin at data, what follows them at p; seq is left alone */
+/* json and text begin at data, what follows them begins at p; seq is not
+   changed */
 void ngx_http_agentstream_record_unpack(ngx_http_agentstream_record_t *record,
     ngx_http_agentstream_packed_t *packed, u_char *data, u_char *p);
 
 
-/* records in memory, one behind the other, as journal_read_locked() copies
+/* records in memory, one after the other, as journal_read_locked() copies
    them */
 
 typedef struct {
@@ -132,7 +135,8 @@ typedef struct {
     uint64_t                             seq;      /* of the first one */
 } ngx_http_agentstream_records_t;
 
-/* the next one, which points into that memory; NGX_DONE: there is none left */
+/* the next record, which points into that memory; NGX_DONE: there is none
+   left */
 ngx_int_t ngx_http_agentstream_record_next(
     ngx_http_agentstream_records_t *records,
     ngx_http_agentstream_record_t *record);

@@ -2,9 +2,10 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * The translator's door: what its owner calls, and which event goes where.
- * Nothing OpenCode sends is trusted: a member that is absent
- * or of another type than expected is as good as none.
+ * The translator's interface: the functions that its owner calls, and the
+ * decision which event is handled where.  Nothing that OpenCode sends is
+ * trusted: a member that is absent or of another type than expected is treated
+ * as absent.
  */
 
 
@@ -153,9 +154,9 @@ ngx_http_agentstream_translate_abandoned(ngx_http_agentstream_translate_t *tr)
         return !m->completed;
     }
 
-    /* The model is asked again after a step with calls, whatever some providers
-       call the end of that step; but not after a rejected one.  The next step
-       may be part of the answer to another prompt. */
+    /* After a step with tool calls the model is asked again, whatever some
+       providers call the end of that step, but not after a tool call that was
+       rejected.  The next step may be part of the answer to another prompt. */
 
     return (m->finish == NGX_HTTP_AGENTSTREAM_TR_GOES_ON || m->called)
            && !m->rejected && !m->summary && !tr->state.passed;
@@ -217,7 +218,8 @@ ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    /* not in tr->buf: another packet may be in it, which this one precedes */
+    /* not in tr->buf, which may hold another packet that must follow this
+       one */
 
     ngx_memzero(&b, sizeof(ngx_http_agentstream_acp_buf_t));
     ngx_memzero(&record, sizeof(ngx_http_agentstream_record_t));
@@ -321,7 +323,8 @@ ngx_http_agentstream_translate_handle(ngx_http_agentstream_translate_t *tr,
         break;
     }
 
-    /* while another prompt is answered, the session speaks of that one */
+    /* while OpenCode answers another prompt, events of the session are about
+       that one */
 
     if (s->root && tr->state.passed) {
         return NGX_OK;
@@ -351,7 +354,8 @@ ngx_http_agentstream_translate_handle(ngx_http_agentstream_translate_t *tr,
         break;
     }
 
-    /* before our message was seen all else is of an earlier turn */
+    /* until our message was seen, everything else belongs to an earlier
+       turn */
 
     if (!tr->state.user_seen) {
         return NGX_OK;
@@ -436,7 +440,7 @@ ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr)
 
     tr->gap = 1;
 
-    /* each part once, however many gaps there are */
+    /* each part only once, however many gaps there are */
 
     while (!ngx_queue_empty(&tr->open)) {
         q = ngx_queue_head(&tr->open);
@@ -449,7 +453,8 @@ ngx_http_agentstream_translate_gap(ngx_http_agentstream_translate_t *tr)
         part->nhalf = 0;
     }
 
-    /* nor is what was held: what is missing may be in the middle of it */
+    /* held events cannot be trusted either, because what is missing may be in
+       the middle of them */
 
     ngx_http_agentstream_translate_hold_forget(tr, NULL);
 }
@@ -471,7 +476,7 @@ ngx_http_agentstream_translate_listed(ngx_http_agentstream_translate_t *tr,
     }
 
     if (s->root && !list->begun) {
-        /* the list tells it better than events of which some were lost */
+        /* the list is more reliable than events, some of which were lost */
         tr->state.passed = 0;
         tr->again = 0;
     }
@@ -549,7 +554,8 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
     v = ngx_http_agentstream_json_get(json, v, "completed");
 
     if (m->completed && v == 0) {
-        /* asked for before, answered after its events: not the last word */
+        /* the answer was asked for before these events and arrived after them,
+           so it may be older */
         return NGX_OK;
     }
 
@@ -561,7 +567,8 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
     }
 
     if (!m->known) {
-        /* neither the user's nor an answer, or nobody knows to what */
+        /* neither the user's message nor an answer, or an answer to an unknown
+           message */
         return NGX_OK;
     }
 
@@ -585,7 +592,7 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    /* what a completed message does not contain was removed */
+    /* parts that a completed message does not contain were removed */
 
     for (q = ngx_queue_head(&m->parts);
          q != ngx_queue_sentinel(&m->parts);
@@ -766,7 +773,7 @@ ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
                      "%V %V %V %V", session, message, part ? part : &none,
                      call ? call : &none);
 
-    /* cut off it would name something else */
+    /* an origin that is cut off would name something else */
 
     tr->origin.data = tr->mark_buf;
     tr->origin.len = (p == tr->mark_buf + sizeof(tr->mark_buf))

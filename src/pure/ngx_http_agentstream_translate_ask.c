@@ -2,7 +2,7 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * What the agent asks and plans: questions, permission requests, and the list
+ * What the agent asks and plans: questions, permission requests, and its list
  * of things to do.
  */
 
@@ -80,7 +80,7 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
 
     id = ngx_http_agentstream_opencode_text(json, properties, "id");
 
-    /* an id that cannot be answered is none */
+    /* a question with such an id could not be answered */
 
     if (!ngx_http_agentstream_opencode_id(&id)
         || ngx_http_agentstream_translate_ask_find(tr, &id) != NULL)
@@ -190,7 +190,7 @@ ngx_http_agentstream_translate_ask_permission(
 }
 
 
-/* a member as it is, or an empty list */
+/* writes a member unchanged, or an empty list */
 
 static void
 ngx_http_agentstream_translate_ask_raw(ngx_http_agentstream_acp_buf_t *b,
@@ -257,7 +257,7 @@ ngx_http_agentstream_translate_ask_answer(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* it was answered, but nobody heard of it */
+/* it was answered, but the answer is not known */
 
 static ngx_int_t
 ngx_http_agentstream_translate_ask_unheard(
@@ -417,7 +417,7 @@ ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
             ngx_http_agentstream_json_get(st->json, v, "interrupted"))
         == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
     {
-        /* aborted, nobody has answered */
+        /* aborted: nobody has answered */
         return NGX_OK;
     }
 
@@ -529,7 +529,7 @@ ngx_http_agentstream_translate_ask_plan(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* ACP knows neither "cancelled" nor what may come after it */
+/* ACP has neither "cancelled" nor values that OpenCode may add later */
 
 static void
 ngx_http_agentstream_translate_ask_entry(ngx_http_agentstream_acp_buf_t *b,

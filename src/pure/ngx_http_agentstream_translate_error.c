@@ -2,10 +2,11 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * What a client may know of an error: which one it is, what OpenCode says of
- * it, and who failed.  OpenCode keeps the whole answer of the model's provider
- * beside that, headers, body and address: they hold keys and other users' data
- * and must not get out (docs/protocol.md, "error").
+ * What a client may know of an error: which error it is, OpenCode's
+ * description, and who failed.  In addition OpenCode keeps the whole answer of
+ * the model's provider, with headers, body and address.  These contain keys
+ * and other users' data, and must not be passed on (docs/protocol.md,
+ * "error").
  */
 
 
@@ -27,8 +28,8 @@ static void ngx_http_agentstream_translate_error_member(
     ngx_uint_t data, const char *key, const char *name, ngx_uint_t type);
 
 
-/* the error as "details" of a packet; only what is named here is passed on, and
-   only if it is of its type */
+/* writes the error as "details" of a packet; only the members named here are
+   passed on, and only if they have the right type */
 
 ngx_int_t
 ngx_http_agentstream_translate_error_details(
@@ -101,9 +102,9 @@ ngx_http_agentstream_translate_error_member(ngx_http_agentstream_acp_buf_t *b,
 
 
 /*
- * OpenCode makes its message of what the provider has said.  Where it finds no
- * message in that, it takes all of it: "Bad Gateway: <body>", or the body
- * alone; and an error in the middle of a stream is told as its JSON.
+ * OpenCode makes its message from the provider's answer.  If it finds no
+ * message there, it uses the whole answer: "Bad Gateway: <body>", or the body
+ * alone; and an error in the middle of a stream is reported as its JSON.
  */
 
 ngx_int_t
@@ -229,7 +230,8 @@ ngx_http_agentstream_translate_error_cut(ngx_str_t *text, size_t len)
 }
 
 
-/* where the text goes on as a JSON object, up to its end; NULL: nowhere */
+/* the start of a JSON object that reaches to the end of the text; NULL: there
+   is none */
 
 static u_char *
 ngx_http_agentstream_translate_error_object(ngx_str_t *text)
@@ -270,7 +272,7 @@ ngx_http_agentstream_translate_error_object(ngx_str_t *text)
 }
 
 
-/* all of the text is JSON: the message in it, if it has one */
+/* the whole text is JSON: use the message in it, if it has one */
 
 static ngx_int_t
 ngx_http_agentstream_translate_error_inner(

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * Events of a message or part that was not announced yet (contract 4.5): kept
- * as they came until the message is known, by its event or by a look-up, and
- * then handled in their order.
+ * Events of a message or part that was not announced yet; docs/protocol.md,
+ * "From OpenCode's events to packets".  They are kept until the message is
+ * known, from its event or from a look-up, and then handled in their order.
  */
 
 
@@ -104,7 +104,7 @@ ngx_http_agentstream_translate_hold_replay(
 
     rc = NGX_OK;
 
-    /* handling one may make others due, or handle them */
+    /* handling one event may make others ready, or handle them */
 
     for ( ;; ) {
 
@@ -160,7 +160,7 @@ ngx_http_agentstream_translate_hold_handle(
 }
 
 
-/* the first one of the message that can be handled now */
+/* the first held event of the message that can be handled now */
 
 static ngx_http_agentstream_tr_held_t *
 ngx_http_agentstream_translate_hold_next(ngx_http_agentstream_translate_t *tr,
@@ -198,8 +198,8 @@ ngx_http_agentstream_translate_hold_release(
 }
 
 
-/* drop what is held of a message, or (NULL) of all: it will not be missed,
-   unless the part turns out to be one of ours */
+/* drops the held events of a message, or (NULL) of all messages: they are not
+   needed, unless the part turns out to belong to this turn */
 
 void
 ngx_http_agentstream_translate_hold_forget(

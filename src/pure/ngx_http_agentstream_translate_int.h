@@ -17,10 +17,10 @@
 
 
 /*
- * What the files of the translator share; for nobody else.  Structs live in the
- * turn's pool and are never freed before it.  Messages, parts, what is held and
- * what is put together are malloc()ed: messages and parts that nobody has
- * announced are strangers, and may be forgotten, see translate_memory.c.
+ * Declarations that only the files of translate use.  Structs live in the
+ * turn's pool and are never freed before it.  Messages, parts, held events and
+ * buffers are malloc()ed: messages and parts that were not announced are
+ * called strangers, and may be forgotten, see translate_memory.c.
  */
 
 
@@ -42,7 +42,8 @@ struct ngx_http_agentstream_tr_session_s {
     unsigned                                 root:1;
     ngx_str_t                                fields;    /* the same for the
                                                            _meta of a tool */
-    ngx_http_agentstream_tr_message_t       *last;      /* newest assistant's */
+    ngx_http_agentstream_tr_message_t       *last;      /* the newest assistant
+                                                           message */
     ngx_http_agentstream_tr_message_t       *summary;   /* of a compaction */
     uint32_t                                 number;    /* 0: the root */
 };
@@ -50,22 +51,25 @@ struct ngx_http_agentstream_tr_session_s {
 
 typedef enum {
     NGX_HTTP_AGENTSTREAM_TR_NONE = 0,        /* no finish yet */
-    NGX_HTTP_AGENTSTREAM_TR_GOES_ON,         /* tool-calls, unknown */
+    NGX_HTTP_AGENTSTREAM_TR_GOES_ON,         /* tool-calls, unknown: another
+                                                step follows */
     NGX_HTTP_AGENTSTREAM_TR_LENGTH,
     NGX_HTTP_AGENTSTREAM_TR_FILTER,
     NGX_HTTP_AGENTSTREAM_TR_STOP             /* stop and all others */
 } ngx_http_agentstream_tr_finish_e;
 
 
-/* a message, known or only heard of */
+/* a message, announced or only mentioned */
 
 struct ngx_http_agentstream_tr_message_s {
     ngx_str_node_t                           sn;        /* by id */
     unsigned                                 known:1;
     unsigned                                 assistant:1;
-    unsigned                                 ours:1;    /* of this turn */
-    unsigned                                 judged:1;  /* a user's: its parts
-                                                           were seen */
+    unsigned                                 ours:1;    /* it belongs to this
+                                                           turn */
+    unsigned                                 judged:1;  /* a user's message
+                                                           whose parts were
+                                                           seen */
     unsigned                                 foreign:1; /* somebody else's
                                                            prompt */
     unsigned                                 again:1;   /* our prompt, repeated
@@ -77,18 +81,24 @@ struct ngx_http_agentstream_tr_message_s {
     unsigned                                 resolving:1;
     unsigned                                 removed:1;
     unsigned                                 stranger:1;
-    unsigned                                 called:1;  /* tools, of which the
+    unsigned                                 called:1;  /* it has tool calls
+                                                           whose result the
                                                            model is told */
-    unsigned                                 rejected:1; /* one of them was */
+    unsigned                                 rejected:1; /* one of its tool
+                                                            calls was
+                                                            rejected */
     ngx_http_agentstream_tr_session_t       *session;
-    ngx_http_agentstream_tr_part_t          *last;      /* sent last */
+    ngx_http_agentstream_tr_part_t          *last;      /* the part that was
+                                                           sent last */
     ngx_queue_t                              list;      /* in tr->strangers or
                                                            tr->kept */
     ngx_queue_t                              queue;     /* in tr->answers */
     ngx_queue_t                              parts;
-    ngx_queue_t                              fresh;     /* open parts */
-    ngx_queue_t                              stale;     /* ... a retry left */
-    ngx_queue_t                              held;      /* what came early */
+    ngx_queue_t                              fresh;     /* its open parts */
+    ngx_queue_t                              stale;     /* open parts that a
+                                                           retry abandoned */
+    ngx_queue_t                              held;      /* events that arrived
+                                                           too early */
     ngx_http_agentstream_acp_usage_t         usage;
     uint32_t                                 cost;      /* a digest */
     int64_t                                  created;
@@ -101,11 +111,12 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_TR_TEXT,
     NGX_HTTP_AGENTSTREAM_TR_THOUGHT,
     NGX_HTTP_AGENTSTREAM_TR_TOOL,
-    NGX_HTTP_AGENTSTREAM_TR_SILENT           /* nothing for a client */
+    NGX_HTTP_AGENTSTREAM_TR_SILENT           /* not sent to a client */
 } ngx_http_agentstream_tr_kind_e;
 
 
-/* chunks of one part without a chunk of another part of its message between */
+/* a run: chunks of one part, without a chunk of another part of its message in
+   between */
 
 struct ngx_http_agentstream_tr_run_s {
     uint64_t                                 from;
@@ -118,12 +129,15 @@ struct ngx_http_agentstream_tr_part_s {
     ngx_str_node_t                           sn;        /* by id */
     ngx_http_agentstream_tr_message_t       *message;
     ngx_uint_t                               kind;
-    u_char                                   half[6];   /* of a pair */
+    u_char                                   half[6];   /* half of a surrogate
+                                                           pair */
     unsigned                                 nhalf:3;
     unsigned                                 open:1;
     unsigned                                 final:1;
-    unsigned                                 gap:1;     /* trust no delta */
-    unsigned                                 stale:1;   /* a retry left it */
+    unsigned                                 gap:1;     /* deltas are not
+                                                           trusted */
+    unsigned                                 stale:1;   /* a retry abandoned
+                                                           it */
     unsigned                                 removed:1;
     unsigned                                 stranger:1;
     ngx_uint_t                               number;
@@ -141,7 +155,7 @@ struct ngx_http_agentstream_tr_part_s {
 };
 
 
-/* a tool call; several parts may speak of it, one after the other */
+/* a tool call; several parts may describe it, one after the other */
 
 struct ngx_http_agentstream_tr_call_s {
     ngx_str_node_t                           sn;        /* by session and
@@ -149,24 +163,32 @@ struct ngx_http_agentstream_tr_call_s {
                                                            newest is in the
                                                            tree */
     ngx_str_node_t                           name;      /* by id */
-    ngx_str_t                                id;        /* with "#2" */
+    ngx_str_t                                id;        /* as clients know it,
+                                                           perhaps with "#2" */
     ngx_queue_t                              queue;     /* in tr->pending */
     ngx_rbtree_node_t                        due;       /* in tr->due, by the
                                                            time of the last
-                                                           sent */
-    ngx_queue_t                              asks;      /* that wait */
+                                                           state sent */
+    ngx_queue_t                              asks;      /* its waiting
+                                                           questions */
     ngx_http_agentstream_tr_session_t       *session;
-    ngx_http_agentstream_acp_buf_t           pending;   /* state not sent */
-    ngx_uint_t                               ncalls;    /* of the first: named
-                                                           like it */
+    ngx_http_agentstream_acp_buf_t           pending;   /* the latest state, if
+                                                           it was not sent */
+    ngx_uint_t                               ncalls;    /* of the first one:
+                                                           tool calls with its
+                                                           id */
     ngx_uint_t                               number;
     ngx_uint_t                               status;
-    ngx_msec_t                               time;      /* of the last sent */
-    size_t                                   spent;     /* on repeated states */
-    size_t                                   earned;    /* by new output */
-    size_t                                   output;    /* length so far */
-    size_t                                   len;       /* of the state sent
-                                                           last */
+    ngx_msec_t                               time;      /* time of the last
+                                                           state sent */
+    size_t                                   spent;     /* bytes of repeated
+                                                           states */
+    size_t                                   earned;    /* bytes of new
+                                                           output */
+    size_t                                   output;    /* length of the output
+                                                           so far */
+    size_t                                   len;       /* length of the last
+                                                           state sent */
     uint32_t                                 digest;
     uint32_t                                 pending_digest;
     unsigned                                 waits:1;   /* in tr->pending */
@@ -190,7 +212,8 @@ struct ngx_http_agentstream_tr_ask_s {
 
 
 struct ngx_http_agentstream_translate_s {
-    /* what every delta needs comes first, in few cache lines */
+    /* the members that every delta needs come first, so that they share few
+       cache lines */
     unsigned                                 gap:1;     /* there was one */
     unsigned                                 aborted:1;
     unsigned                                 finished:1;
@@ -208,41 +231,47 @@ struct ngx_http_agentstream_translate_s {
     ngx_http_agentstream_tr_session_t       *session;   /* found last */
     ngx_http_agentstream_tr_part_t          *part;      /* found last */
     ngx_str_t                                origin;    /* of the packet that
-                                                           is sent next: at most
-                                                           256 bytes, empty for
-                                                           most */
-    const char                              *reset;     /* to be said before
-                                                           the next packet, or
-                                                           NULL */
+                                                           is sent next: at
+                                                           most 256 bytes,
+                                                           mostly empty */
+    const char                              *reset;     /* reason of a reset
+                                                           to be sent before
+                                                           the next packet,
+                                                           or NULL */
     ngx_http_agentstream_translate_state_t   state;
     ngx_http_agentstream_tr_session_t        root;
 
     ngx_pool_t                              *pool;
     ngx_str_t                                turn;
-    int64_t                                  created;   /* our message was */
+    int64_t                                  created;   /* when our message was
+                                                           created */
 
     ngx_http_agentstream_tr_run_t           *free_runs;
 
-    ngx_rbtree_t                             sessions;  /* but the root */
+    ngx_rbtree_t                             sessions;  /* without the root */
     ngx_rbtree_t                             messages;
     ngx_rbtree_t                             parts;
     ngx_rbtree_t                             calls;
-    ngx_rbtree_t                             names;     /* of calls */
+    ngx_rbtree_t                             names;     /* tool calls by id */
     ngx_rbtree_t                             asks;
-    ngx_rbtree_t                             due;       /* calls throttled that
-                                                           only time holds up */
+    ngx_rbtree_t                             due;       /* throttled tool calls
+                                                           that only wait for
+                                                           time to pass */
     ngx_rbtree_node_t                        sentinel;
 
     ngx_queue_t                              strangers; /* messages */
-    ngx_queue_t                              kept;      /* all other ones */
+    ngx_queue_t                              kept;      /* all other
+                                                           messages */
     ngx_queue_t                              unknown;   /* parts */
 
     ngx_queue_t                              answers;   /* the root's assistant
                                                            messages */
-    ngx_queue_t                              open;      /* texts not final,
-                                                           since the last gap */
-    ngx_queue_t                              pending;   /* calls throttled */
-    ngx_queue_t                              holding;   /* all that is held */
+    ngx_queue_t                              open;      /* texts that are not
+                                                           final, since the
+                                                           last gap */
+    ngx_queue_t                              pending;   /* throttled tool
+                                                           calls */
+    ngx_queue_t                              holding;   /* all held events */
     ngx_queue_t                              waiting;   /* asks, newest first */
 
     ngx_http_agentstream_acp_buf_t           error;     /* details of the first
@@ -256,28 +285,31 @@ struct ngx_http_agentstream_translate_s {
 
     size_t                                   held;      /* bytes */
     size_t                                   throttled; /* bytes, in pending */
-    size_t                                   memory;    /* bytes, but for these
+    size_t                                   memory;    /* bytes, without these
                                                            and buffers */
     ngx_uint_t                               nstrangers;
     uint32_t                                 nsessions;
-    ngx_uint_t                               number;    /* of parts, calls */
+    ngx_uint_t                               number;    /* of the last part or
+                                                           tool call */
     ngx_uint_t                               mark;      /* of REST answers */
-    ngx_uint_t                               asked;     /* lists asked for */
+    ngx_uint_t                               asked;     /* number of lists that
+                                                           were asked for */
 };
 
 
 #define ngx_http_agentstream_tr_eq(a, b)                                      \
     ((a)->len == (b)->len && ngx_memcmp((a)->data, (b)->data, (a)->len) == 0)
 
-/* whether what the message says is said to the client */
+/* whether the content of the message is sent to the client */
 #define ngx_http_agentstream_tr_speaks(tr, m)                                 \
     ((m)->ours && !(m)->summary && ((m)->assistant || (tr)->conf.history))
 
-/* contract 3: "core" is the seed's five types, and only of the root */
+/* docs/directives.md, "agentstream_packets": "core" sends five types of
+   packets, and only those of the root */
 #define ngx_http_agentstream_tr_mute(tr, s)                                   \
     ((tr)->conf.core && !(s)->root)
 
-/* something the root does, other than to come to its end */
+/* activity of the root, other than coming to its end */
 #define ngx_http_agentstream_tr_active(tr, s)                                 \
     do { if ((s)->root) { (tr)->state.idle = 0; } } while (0)
 
@@ -285,44 +317,46 @@ struct ngx_http_agentstream_translate_s {
 /* translate.c */
 
 /*
- * Room for a record of at most size bytes of JSON and text, whose type and part
- * are set.  Its origin is set here.  What must come before it is sent first.
- * NULL: there is none.
+ * Room for a record of at most size bytes of JSON and text, whose type and
+ * part are set.  Its origin is set here.  Packets that must precede it are
+ * sent first.  NULL: there is no room.
  */
 u_char *ngx_http_agentstream_translate_reserve(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_record_t *record, size_t size);
-/* tr->buf as the next packet */
+/* sends tr->buf as the next packet */
 ngx_int_t ngx_http_agentstream_translate_send(
     ngx_http_agentstream_translate_t *tr, ngx_uint_t part);
-/* the packet sent next is the first of its part; ids may be NULL from the
-   right */
+/* the packet that is sent next is the first of its part; ids may be NULL from
+   the right */
 void ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call);
 
 
-/* translate_memory.c; NULL and NGX_ERROR: no memory, or it is all spent */
+/* translate_memory.c; NULL and NGX_ERROR: no memory, or the turn's limit is
+   reached */
 
 /* zeroed, in the pool */
 void *ngx_http_agentstream_translate_alloc(
     ngx_http_agentstream_translate_t *tr, size_t size);
-/* a copy in the pool that is text by itself */
+/* a copy in the pool that is valid text by itself */
 ngx_int_t ngx_http_agentstream_translate_copy(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *dst, ngx_str_t *src);
-/* of a message or part, which begins with it; a stranger at first */
+/* memory for a message or part, which begins with this node; it is a stranger
+   at first */
 ngx_str_node_t *ngx_http_agentstream_translate_node(
     ngx_http_agentstream_translate_t *tr, size_t size, ngx_str_t *id);
-/* no stranger any more */
+/* it is announced, and no longer a stranger */
 void ngx_http_agentstream_translate_keep_message(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
 void ngx_http_agentstream_translate_keep_part(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
-/* all strangers, and what is held of them: NGX_AGAIN */
+/* forgets all strangers, and what is held of them; returns NGX_AGAIN */
 ngx_int_t ngx_http_agentstream_translate_forget(
     ngx_http_agentstream_translate_t *tr);
-/* all messages and parts */
+/* frees all messages and parts */
 void ngx_http_agentstream_translate_free(ngx_http_agentstream_translate_t *tr);
 
 
@@ -350,11 +384,11 @@ ngx_int_t ngx_http_agentstream_translate_session_end(
 
 /* translate_error.c */
 
-/* what a client may know of an error, as a JSON object */
+/* writes what a client may know of an error, as a JSON object */
 ngx_int_t ngx_http_agentstream_translate_error_details(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_acp_buf_t *b,
     ngx_http_agentstream_json_t *json, ngx_uint_t error);
-/* "message" of an object without a provider's answer in it; empty: none is
+/* "message" of an object, without the provider's answer; empty: nothing is
    left; valid until the next call, and as long as json */
 ngx_int_t ngx_http_agentstream_translate_error_message(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
@@ -363,23 +397,23 @@ ngx_int_t ngx_http_agentstream_translate_error_message(
 
 /* translate_message.c */
 
-/* found, or made as one only heard of; NULL: no memory */
+/* found, or created as one that was only mentioned; NULL: no memory */
 ngx_http_agentstream_tr_message_t *ngx_http_agentstream_translate_message_get(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
-/* rest: it was fetched, so it may be older or newer than the events seen;
-   listed: it stands behind our message in the list of all messages;
-   NGX_AGAIN: only that list can tell whose it is */
+/* rest: it was fetched, so it may be older or newer than the events; listed:
+   it follows our message in the list of all messages; NGX_AGAIN: only that
+   list can tell which turn it belongs to */
 ngx_int_t ngx_http_agentstream_translate_message_info(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t rest,
     ngx_uint_t listed);
-/* a part of a user message of the root: it tells a prompt of somebody else from
-   what a compaction puts into our turn */
+/* a part of a user message of the root: it shows whether the message is
+   somebody else's prompt, or was added to our turn by a compaction */
 void ngx_http_agentstream_translate_message_prompt(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
     ngx_http_agentstream_json_t *json, ngx_uint_t part);
-/* tokens and cost of the message, in an object that has them */
+/* reads tokens and cost of the message from an object that has them */
 ngx_int_t ngx_http_agentstream_translate_message_usage(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
     ngx_http_agentstream_json_t *json, ngx_uint_t info);
@@ -392,7 +426,7 @@ ngx_int_t ngx_http_agentstream_translate_message_remove(
 
 ngx_http_agentstream_tr_part_t *ngx_http_agentstream_translate_part_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-/* found, or made with its kind unknown; NULL: no memory */
+/* found, or created with an unknown kind; NULL: no memory */
 ngx_http_agentstream_tr_part_t *ngx_http_agentstream_translate_part_get(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
     ngx_str_t *id);
@@ -403,7 +437,7 @@ ngx_int_t ngx_http_agentstream_translate_part_update(
 void ngx_http_agentstream_translate_part_open(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
-/* no delta counts any more */
+/* deltas of the part are ignored from now on */
 void ngx_http_agentstream_translate_part_close(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
@@ -423,7 +457,7 @@ ngx_int_t ngx_http_agentstream_translate_hold_replay(
 void ngx_http_agentstream_translate_hold_forget(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
-/* have the message looked up, unless it is being */
+/* has the message looked up, unless this is already being done */
 void ngx_http_agentstream_translate_hold_resolve(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_message_t *m);
@@ -440,15 +474,15 @@ ngx_int_t ngx_http_agentstream_translate_text_part(
 ngx_int_t ngx_http_agentstream_translate_text_snapshot(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text, ngx_uint_t final, ngx_uint_t rest);
-/* a chunk of the part was sent */
+/* notes that a chunk of the part was sent */
 ngx_int_t ngx_http_agentstream_translate_text_run(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     uint64_t seq);
-/* what was sent of the part is void, as if nothing had been */
+/* declares void what was sent of the part, as if nothing had been sent */
 ngx_int_t ngx_http_agentstream_translate_text_discard(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
-/* the session's model is asked again: what was begun may be void */
+/* the session's model is asked again, so texts that were begun may be void */
 void ngx_http_agentstream_translate_text_retry(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s);
@@ -462,14 +496,14 @@ ngx_int_t ngx_http_agentstream_translate_tool_update(
 ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
-/* of a progress packet, whatever its time is */
+/* digest of a progress packet, independent of its time */
 uint32_t ngx_http_agentstream_translate_tool_digest(
     ngx_http_agentstream_record_t *record);
-/* the newest call of that id in the session, or NULL */
+/* the newest tool call of that id in the session, or NULL */
 ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_find(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
-/* the call that clients know by that id, or NULL */
+/* the tool call that clients know by that id, or NULL */
 ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_named(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
 void ngx_http_agentstream_translate_tool_close(
@@ -498,14 +532,14 @@ ngx_uint_t ngx_http_agentstream_translate_tool_state_kind(
 
 /* translate_ask.c */
 
-/* call: that asks, or NULL */
+/* call: the tool call that asks, or NULL */
 ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_tr_call_t *call, ngx_str_t *id,
     ngx_uint_t permission);
 ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
-/* it waits no more */
+/* it no longer waits */
 void ngx_http_agentstream_translate_ask_answered(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask);
 ngx_int_t ngx_http_agentstream_translate_ask_add(
@@ -516,11 +550,11 @@ ngx_int_t ngx_http_agentstream_translate_ask_answer(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t properties,
     ngx_uint_t permission, ngx_uint_t rejected);
-/* the call that asked is about to end, and the answer was not heard of */
+/* the tool call that asked is about to end, and the answer was not seen */
 ngx_int_t ngx_http_agentstream_translate_ask_missed(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
     ngx_http_agentstream_tr_state_t *st);
-/* the call that asked has ended, answered or not */
+/* the tool call that asked has ended, answered or not */
 void ngx_http_agentstream_translate_ask_done(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_call_t *call);

@@ -15,10 +15,10 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-/* messages and parts that are not announced yet; a few are usual */
+/* messages and parts that are not announced yet; a few are normal */
 #define NGX_HTTP_AGENTSTREAM_TR_STRANGERS_MAX  512
 
-/* a step with a hundred parts takes some 30 kB */
+/* a step with a hundred parts takes about 30 kB */
 #define NGX_HTTP_AGENTSTREAM_TR_MEMORY_MAX     (64 * 1024 * 1024)
 
 
@@ -76,7 +76,7 @@ ngx_http_agentstream_translate_copy(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* the id is behind it, in the same piece of memory */
+/* the id follows it, in the same piece of memory */
 
 ngx_str_node_t *
 ngx_http_agentstream_translate_node(ngx_http_agentstream_translate_t *tr,
@@ -132,7 +132,8 @@ ngx_http_agentstream_translate_keep_message(
 }
 
 
-/* its message is none either, or becomes none together with it */
+/* its message is not a stranger either, or ceases to be one together with
+   it */
 
 void
 ngx_http_agentstream_translate_keep_part(ngx_http_agentstream_translate_t *tr,
@@ -189,8 +190,8 @@ ngx_http_agentstream_translate_free(ngx_http_agentstream_translate_t *tr)
 }
 
 
-/* with the parts they have; those of strangers are gone by now, unless all
-   messages go */
+/* frees messages with their parts; those of strangers were freed before,
+   unless all messages are freed */
 
 static void
 ngx_http_agentstream_translate_free_messages(

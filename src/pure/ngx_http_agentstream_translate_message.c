@@ -128,7 +128,8 @@ ngx_http_agentstream_translate_message_info(
     }
 
     if (listed) {
-        /* its parts follow, and those of all before it were seen */
+        /* its parts follow, and the parts of all messages before it were
+           seen */
         m->foreign = 0;
     }
 
@@ -166,7 +167,7 @@ ngx_http_agentstream_translate_message_info(
 
 
 /*
- * Whose turn a message is of.  NGX_OK: ours, NGX_DECLINED: another one's,
+ * Which turn a message belongs to.  NGX_OK: ours, NGX_DECLINED: another one,
  * NGX_AGAIN: only the list of all messages can tell.
  */
 
@@ -183,7 +184,7 @@ ngx_http_agentstream_translate_message_ours(
     }
 
     if (!m->session->root) {
-        /* a subagent may go on with a session of an earlier turn */
+        /* a subagent may continue a session of an earlier turn */
 
         return (m->created == 0 || m->created >= tr->created) ? NGX_OK
                                                               : NGX_DECLINED;
@@ -203,7 +204,7 @@ ngx_http_agentstream_translate_message_ours(
     user = ngx_http_agentstream_translate_message_find(tr, &parent);
 
     if (user && user->foreign) {
-        /* prompts are answered one after the other */
+        /* OpenCode answers prompts one after the other */
         tr->state.passed = 1;
         return NGX_DECLINED;
     }
@@ -222,7 +223,8 @@ ngx_http_agentstream_translate_message_ours(
         return NGX_DECLINED;
     }
 
-    /* a user message is a compaction's own, until a part says otherwise */
+    /* a user message counts as added by a compaction, until one of its parts
+       shows otherwise */
 
     return (m->assistant && parent.len) ? NGX_AGAIN : NGX_OK;
 }
@@ -258,7 +260,7 @@ ngx_http_agentstream_translate_message_prompt(
         return;
     }
 
-    /* a prompt that was too long is repeated behind the compaction */
+    /* a prompt that was too long is repeated after the compaction */
 
     if (again) {
         m->again = 1;
@@ -288,7 +290,7 @@ ngx_http_agentstream_translate_message_user(
 
     tr->state.user_seen = 1;
 
-    /* what failed before our message existed was not our turn */
+    /* an error before our message existed did not belong to our turn */
 
     tr->state.error = 0;
     tr->aborted = 0;
@@ -333,7 +335,7 @@ ngx_http_agentstream_translate_message_assistant(
         m->failed = 1;
 
         if (m->summary && s->root) {
-            /* nothing is repeated after a compaction that failed */
+            /* no prompt is repeated after a compaction that failed */
             tr->again = 0;
         }
 
@@ -387,7 +389,8 @@ ngx_http_agentstream_translate_message_begin(
         return;
     }
 
-    /* an error after which the model is asked again is none to the client */
+    /* when the model is asked again, the error before is not reported to the
+       client */
 
     tr->state.error = 0;
     tr->aborted = 0;

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * The parts of messages, from their first sight to their final state: which
- * kind one is of, and who handles it.  Events and stored
- * messages go through the same functions.
+ * The parts of messages, from their first appearance to their final state:
+ * what kind a part is, and which file handles it.  Events and stored messages
+ * go through the same functions.
  */
 
 
@@ -129,11 +129,11 @@ ngx_http_agentstream_translate_part_update(
         part->kind = ngx_http_agentstream_translate_part_kind(json, value);
         ngx_http_agentstream_translate_keep_part(tr, part);
 
-        /* we came too late to have seen how it began */
+        /* we subscribed too late to have seen how it began */
 
         part->gap |= tr->gap && rest;
 
-        /* deltas that came before their part precede this state of it */
+        /* deltas that arrived before their part belong before this state */
 
         ngx_http_agentstream_translate_part_open(tr, part);
 

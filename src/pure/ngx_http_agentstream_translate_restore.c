@@ -2,10 +2,10 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * What a translator must know to go on with a turn that another one began:
- * read from the packets that were committed, and nothing else.
- * A part restored trusts no delta, for some may be lost; its final snapshot
- * completes it.
+ * What a translator must know to continue a turn that another one began: it is
+ * read from the packets that were committed, and from nothing else.  Deltas of
+ * a restored part are not trusted, because some may be lost; its final
+ * snapshot completes it.
  */
 
 
@@ -52,7 +52,7 @@ ngx_http_agentstream_translate_restore(ngx_http_agentstream_translate_t *tr,
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 
-    /* without the text that it shares, which nobody asks for here */
+    /* without the shared text, which is not needed here */
 
     rc = ngx_http_agentstream_json_parse(&json, record->json.data,
                                          record->json.len);
@@ -133,7 +133,7 @@ ngx_http_agentstream_translate_restore_packet(
     case NGX_HTTP_AGENTSTREAM_RECORD_RESPONSE:
     case NGX_HTTP_AGENTSTREAM_RECORD_ERROR:
 
-        /* nothing is left to do but to take note of it */
+        /* the turn has ended; only remember how */
 
         text = ngx_http_agentstream_translate_stop_reason(record, json);
 
@@ -187,7 +187,7 @@ ngx_http_agentstream_translate_restore_packet(
 }
 
 
-/* as ngx_http_agentstream_translate_mark() wrote it */
+/* in the form that ngx_http_agentstream_translate_mark() writes */
 
 static ngx_int_t
 ngx_http_agentstream_translate_restore_origin(
@@ -252,7 +252,7 @@ ngx_http_agentstream_translate_restore_part(
         }
     }
 
-    /* they are numbered from 1 in the order of their first packets */
+    /* parts are numbered from 1 in the order of their first packets */
 
     if (number <= tr->restored->nelts) {
         element = tr->restored->elts;
@@ -279,7 +279,7 @@ ngx_http_agentstream_translate_restore_part(
     ngx_http_agentstream_translate_keep_part(tr, part);
 
     if (call.len && part->call == NULL) {
-        /* it takes the next number by itself */
+        /* the function below takes the next number by itself */
 
         tr->number = number - 1;
         part->call = ngx_http_agentstream_translate_tool_create(tr, s, &call);
@@ -363,7 +363,7 @@ ngx_http_agentstream_translate_restore_discard(
             continue;
         }
 
-        /* a part is discarded as a whole, one run after the other */
+        /* a part is discarded as a whole, run by run */
 
         for (run = &part->runs; *run; /* void */) {
 
@@ -418,7 +418,7 @@ ngx_http_agentstream_translate_restore_ask(
         return NGX_ERROR;
     }
 
-    /* the call that asks, by the id that clients know it by */
+    /* the tool call that asks, found by the id that clients know */
 
     if (permission) {
         v = ngx_http_agentstream_json_get(json, json->root, "toolCall");

@@ -3,7 +3,7 @@
  * Copyright (C) agentstream contributors
  *
  * The translator's sessions: the root and its subagents, their status, their
- * errors, and what a turn came to.
+ * errors, and the result of a turn.
  */
 
 
@@ -72,7 +72,8 @@ ngx_http_agentstream_translate_session_child(
         return NGX_ERROR;
     }
 
-    /* contract 3: the parent named is the root, also for a grandchild */
+    /* docs/protocol.md, "agent_message_chunk": parentSessionId is the root,
+       also for a subagent of a subagent */
 
     len = sizeof(",\"sessionId\":\"\",\"parentSessionId\":\"\"}")
           + child->id.len + tr->root.id.len;
@@ -200,14 +201,15 @@ ngx_http_agentstream_translate_session_idle(
 
     tr->state.busy = 0;
 
-    /* contract 4.6: a stale idle must not end the turn */
+    /* docs/protocol.md, "How a turn ends": a stale idle must not end the
+       turn */
 
     tr->state.idle = tr->state.user_seen;
 }
 
 
-/* an error of the root or of its last message; the first one counts until a
-   new message begins, but an abort counts more than all others */
+/* an error of the root or of its last message; the first error counts until a
+   new message begins, but an abort takes precedence over all others */
 
 ngx_int_t
 ngx_http_agentstream_translate_session_error(
@@ -344,7 +346,8 @@ ngx_http_agentstream_translate_session_end(
 }
 
 
-/* the "error" packet in tr->buf, or a stop reason for errors that are none */
+/* writes the "error" packet to tr->buf, or sets a stop reason for errors that
+   are not reported as such */
 
 static ngx_int_t
 ngx_http_agentstream_translate_session_end_error(

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * Text and thoughts.  A delta goes into its packet as it is; of what was sent
- * only a hash is kept, by which a later snapshot is found to say the same, to
- * say more, or to contradict it.
+ * Text and thoughts.  A delta goes into its packet unchanged.  Of the text
+ * that was sent only a hash is kept, which is enough to find out whether a
+ * later snapshot is the same, is longer, or contradicts it.
  */
 
 
@@ -58,7 +58,8 @@ ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
         }
 
         if (tr->forgot) {
-            /* what came of it before may be among what was forgotten */
+            /* earlier deltas of this part may be among those that were
+               forgotten */
             part->gap = 1;
             ngx_http_agentstream_translate_hold_resolve(tr, m);
         }
@@ -72,7 +73,7 @@ ngx_http_agentstream_translate_text_delta(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* what a delta adds to the part, now or, when it was held, later */
+/* adds a delta to the part, now or, if it was held, later */
 
 ngx_int_t
 ngx_http_agentstream_translate_text_part(ngx_http_agentstream_translate_t *tr,
@@ -104,7 +105,8 @@ ngx_http_agentstream_translate_text_part(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* contract 2: half of a surrogate pair waits for the other half */
+/* docs/protocol.md, "From OpenCode's events to packets": half of a surrogate
+   pair waits for the other half */
 
 static ngx_int_t
 ngx_http_agentstream_translate_text_add(ngx_http_agentstream_translate_t *tr,
@@ -276,8 +278,9 @@ ngx_http_agentstream_translate_text_snapshot(
     ngx_http_agentstream_translate_part_open(tr, part);
 
     /*
-     * A fetched snapshot may be ahead of the events, so that deltas of what it
-     * says are still to come, unless none is trusted any more.
+     * A snapshot that was fetched may be ahead of the events, so that deltas
+     * with the same text are still to come, unless deltas are not trusted any
+     * more.
      */
 
     if (!final && rest && !part->gap) {
@@ -287,7 +290,7 @@ ngx_http_agentstream_translate_text_snapshot(
     if (ngx_http_agentstream_json_hash_prefix(&part->sent, text, &missing)
         != NGX_OK)
     {
-        /* an older state, unless it is the last */
+        /* this is an older state, unless it is the final one */
 
         if (!final) {
             return NGX_OK;
@@ -314,7 +317,7 @@ ngx_http_agentstream_translate_text_snapshot(
 
     ngx_http_agentstream_tr_active(tr, part->message->session);
 
-    /* what was held back is in it again */
+    /* the half pair that was held back is contained in it */
 
     part->nhalf = 0;
 
@@ -322,7 +325,8 @@ ngx_http_agentstream_translate_text_snapshot(
 }
 
 
-/* what was sent of the part is void; nothing was sent after that */
+/* what was sent of the part is void; nothing of the part was sent after
+   that */
 
 ngx_int_t
 ngx_http_agentstream_translate_text_discard(
@@ -403,8 +407,9 @@ ngx_http_agentstream_translate_text_retry(ngx_http_agentstream_translate_t *tr,
 
 
 /*
- * OpenCode leaves a part that a failure cut off, with an empty text, and says
- * it all again in new parts of the same message; but it never tells so.
+ * When a failure cuts off a part, OpenCode leaves the part with an empty text,
+ * and sends the whole text again in new parts of the same message, but never
+ * reports this.
  */
 
 static ngx_int_t
@@ -419,7 +424,7 @@ ngx_http_agentstream_translate_text_discard_stale(
 
     if (part->stale) {
 
-        /* so this one was not left */
+        /* so this part is still in use */
 
         part->stale = 0;
 

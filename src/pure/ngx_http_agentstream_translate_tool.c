@@ -16,16 +16,17 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-/* what a call may spend beyond what it earned */
+/* bytes that a tool call may spend beyond what it has earned */
 #define NGX_HTTP_AGENTSTREAM_TR_CREDIT   8192
 
-/* of all states that wait to be sent */
+/* bytes of all states that wait to be sent */
 #define NGX_HTTP_AGENTSTREAM_TR_PENDING  (8 * 1024 * 1024)
 
-/* earned by output that changed but did not grow, as its head was cut off */
+/* bytes earned by output that changed but did not grow, for example because
+   its beginning was cut off */
 #define NGX_HTTP_AGENTSTREAM_TR_CHANGED  256
 
-/* NGX_TIMER_INFINITE, whose header is not for a pure part */
+/* NGX_TIMER_INFINITE, whose header a pure part must not include */
 #define NGX_HTTP_AGENTSTREAM_TR_NEVER    ((ngx_msec_t) -1)
 
 
@@ -199,8 +200,8 @@ ngx_http_agentstream_translate_tool_find(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* another one for each session, for the same id, so that the id and its key
-   are enough to tell them apart */
+/* the same id has a different key in each session, so that id and key identify
+   a tool call */
 
 static uint32_t
 ngx_http_agentstream_translate_tool_key(ngx_http_agentstream_tr_session_t *s,
@@ -374,7 +375,7 @@ ngx_http_agentstream_translate_tool_progress(
     if (call->len == 0 && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_PENDING
         && st->tool.input.len == 2)
     {
-        /* an empty object or array: the start said it all */
+        /* an empty object or array: the start contains the same */
 
         call->digest = digest;
         call->len = b->len;
@@ -449,9 +450,9 @@ ngx_http_agentstream_translate_tool_digest(
 
 
 /*
- * The repeated states of a call cost no more than its output has grown by,
- * the credit and the last one of them: with all of the output two or three
- * times in the terminal state that makes less than five times the output.
+ * The repeated states of a tool call may take as many bytes as its output has
+ * grown by, plus the credit and the last state.  With the whole output two or
+ * three times in the terminal state, this is less than five times the output.
  */
 
 static ngx_uint_t
@@ -462,7 +463,7 @@ ngx_http_agentstream_translate_tool_affords(
 }
 
 
-/* time until a running state may be sent, if nothing else comes */
+/* the time until a running state may be sent, if no other state arrives */
 
 static ngx_msec_t
 ngx_http_agentstream_translate_tool_due(ngx_http_agentstream_translate_t *tr,
@@ -490,7 +491,7 @@ ngx_http_agentstream_translate_tool_wait(ngx_http_agentstream_translate_t *tr,
     if (tr->throttled - call->pending.size + tr->buf.size
         > NGX_HTTP_AGENTSTREAM_TR_PENDING)
     {
-        /* the next one tells it, too */
+        /* the next state contains the same output */
         ngx_http_agentstream_translate_tool_drop(tr, call);
         return;
     }
@@ -541,7 +542,8 @@ ngx_http_agentstream_translate_tool_send(ngx_http_agentstream_translate_t *tr,
     u_char     *p;
     ngx_int_t   rc;
 
-    /* it goes out now, whenever it was made */
+    /* it gets the time at which it is sent, not the one at which it was
+       made */
 
     p = call->pending.start
         + ngx_http_agentstream_acp_timestamp_offset(call->pending.type);
@@ -603,7 +605,8 @@ ngx_http_agentstream_translate_tool_flush(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* a subagent whose creation was not seen, or was in an earlier turn */
+/* handles a subagent whose creation was not seen, or happened in an earlier
+   turn */
 
 static ngx_int_t
 ngx_http_agentstream_translate_tool_task(ngx_http_agentstream_translate_t *tr,

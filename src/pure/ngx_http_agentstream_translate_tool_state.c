@@ -2,9 +2,9 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * One state of a tool call in the client's words (contract 3, the tables of
- * tool_call_progress and of kinds).  It knows no calls, only the
- * state it is given.
+ * One state of a tool call as a packet; docs/protocol.md, "tool_call_progress"
+ * and "Tool kinds".  This file does not know the tool calls of the turn, only
+ * the state it is given.
  */
 
 
@@ -15,7 +15,7 @@
 
 typedef struct {
     ngx_str_t                                name;
-    u_char                                   kind;      /* seed's */
+    u_char                                   kind;      /* of kinds "seed" */
     u_char                                   acp_kind;
     u_char                                   finder;    /* has locations */
 } ngx_http_agentstream_tr_tool_t;
@@ -116,7 +116,7 @@ ngx_http_agentstream_translate_tool_state_find(ngx_str_t *name)
         }
     }
 
-    /* the last one stands for all others */
+    /* the last row stands for all other tools */
 
     return tool;
 }
@@ -160,7 +160,7 @@ ngx_http_agentstream_translate_tool_state_build(
 
         break;
 
-    /* what it has printed is in the packet up to three times */
+    /* the packet contains the output up to three times */
 
     case NGX_HTTP_AGENTSTREAM_ACP_COMPLETED:
         st->output = ngx_http_agentstream_opencode_text(st->json, st->state,
@@ -222,7 +222,8 @@ ngx_http_agentstream_translate_tool_state_output(
 }
 
 
-/* a member of the state as it is; absent: dflt, or with NULL nothing */
+/* writes a member of the state unchanged; if it is absent: dflt, or nothing if
+   that is NULL */
 
 static void
 ngx_http_agentstream_translate_tool_state_member(
@@ -260,7 +261,7 @@ ngx_http_agentstream_translate_tool_state_member(
 }
 
 
-/* bash says there again what it has printed */
+/* bash repeats its output in the metadata */
 
 static void
 ngx_http_agentstream_translate_tool_state_metadata(
@@ -287,7 +288,7 @@ ngx_http_agentstream_translate_tool_state_metadata(
 }
 
 
-/* core: of all blocks only texts */
+/* with core only text blocks are sent */
 
 static void
 ngx_http_agentstream_translate_tool_state_content(
@@ -371,7 +372,7 @@ ngx_http_agentstream_translate_tool_state_diff(
 }
 
 
-/* pictures come as "data:image/png;base64,..." */
+/* images arrive as "data:image/png;base64,..." */
 
 static void
 ngx_http_agentstream_translate_tool_state_images(

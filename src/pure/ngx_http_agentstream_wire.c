@@ -79,7 +79,7 @@ ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_plain = {
 };
 
 
-/* white space would be allowed as a comment, but not before "[" is sent */
+/* white space could serve as a comment, but not before "[" was sent */
 
 ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_array = {
     ngx_string("application/json"),
@@ -171,7 +171,7 @@ ngx_http_agentstream_wire_events_retry(u_char *p, ngx_uint_t msec)
 }
 
 
-/* an event stream may be empty, and has no end but that of the response */
+/* an event stream may be empty, and ends with the response */
 
 static u_char *
 ngx_http_agentstream_wire_events_end(ngx_http_agentstream_wire_state_t *state,

@@ -15,12 +15,13 @@
 
 /*
  * How records look to a client.  A wire is a table of functions, one for
- * everything that a response can have in it; nobody else writes what stands
- * around a packet.
+ * everything that a response can contain; no other part writes the text around
+ * a packet.
  */
 
 
-/* what one response has said so far; zeroed and with its turn it is ready */
+/* what was written of one response so far; zero it and set its turn before
+   use */
 
 typedef struct {
     ngx_str_t                            turn;     /* for the ids of records */
@@ -31,29 +32,29 @@ typedef struct {
 typedef struct {
     ngx_str_t                            content_type;
     ngx_uint_t                           stream;   /* clients read it while it
-                                                      is made: nobody on the way
-                                                      may compress or collect
-                                                      it */
+                                                      is written, so nothing on
+                                                      the way may compress or
+                                                      buffer it */
 
-    /* sent after silence, so that nobody on the way gives up; empty: there is
-       no such thing */
+    /* sent after a silence, so that nothing on the way closes the connection;
+       empty: there is no such comment */
     ngx_str_t                            comment;
 
-    /* one record: at most so many bytes, and those */
+    /* one record: the most bytes it can take, and writing it */
     size_t   (*size)(ngx_http_agentstream_wire_state_t *state,
                  ngx_http_agentstream_record_t *record);
     u_char  *(*record)(ngx_http_agentstream_wire_state_t *state, u_char *p,
                  ngx_http_agentstream_record_t *record);
 
-    /* a response that is nothing but an error, which is a record of that type;
-       it takes no more than size() says */
+    /* writes a response that consists of one error record; it takes no more
+       than size() says */
     u_char  *(*error)(u_char *p, ngx_http_agentstream_record_t *record);
 
-    /* how long to wait before coming back; at most
+    /* writes how long the client should wait before it reconnects; at most
        NGX_HTTP_AGENTSTREAM_WIRE_RETRY bytes */
     u_char  *(*retry)(u_char *p, ngx_uint_t msec);
 
-    /* what comes behind the last record; at most
+    /* writes what follows the last record; at most
        NGX_HTTP_AGENTSTREAM_WIRE_END bytes */
     u_char  *(*end)(ngx_http_agentstream_wire_state_t *state, u_char *p);
 } ngx_http_agentstream_wire_t;
@@ -67,7 +68,7 @@ typedef struct {
 
 /* an event stream in which records that have a number have an id */
 extern ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_events;
-/* the same without ids, for what nobody can come back to */
+/* the same without ids, for records that a client cannot resume from */
 extern ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_plain;
 /* one JSON array */
 extern ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_array;
