@@ -5,10 +5,10 @@
 
 
 /*
- * How a verb lives.  It makes one call to OpenCode after the other, and the
- * answer to the last one is its outcome.  A call that changes something goes
- * through once it has left, though whoever asked does not wait any more, unless
- * its place is wanted.
+ * The life of a verb.  It makes one call to OpenCode after the other, and the
+ * answer to the last one is its outcome.  A call that changes something
+ * continues once it was sent, even if its caller no longer waits, unless
+ * another call needs its place.
  */
 
 
@@ -181,7 +181,7 @@ ngx_http_agentstream_verb_leave(ngx_http_agentstream_verb_t *verb)
     verb->handler = NULL;
 
     if (verb->timer.timer_set) {
-        /* it is begun: the turn ends for it */
+        /* the deletion has begun: the turn is being ended for it */
         return;
     }
 
@@ -197,7 +197,7 @@ ngx_http_agentstream_verb_leave(ngx_http_agentstream_verb_t *verb)
 }
 
 
-/* the last call is answered */
+/* called when the last call is answered */
 
 static void
 ngx_http_agentstream_verb_done(void *data, ngx_http_agentstream_call_t *call)
@@ -228,7 +228,7 @@ ngx_http_agentstream_verb_done(void *data, ngx_http_agentstream_call_t *call)
 }
 
 
-/* whether the answer is what was asked for; NGX_DONE: whatever it is */
+/* whether the answer is what was asked for; NGX_DONE: any answer will do */
 
 static ngx_int_t
 ngx_http_agentstream_verb_check(ngx_http_agentstream_verb_t *verb,
@@ -300,7 +300,7 @@ ngx_http_agentstream_verb_look_done(void *data,
     if (call->status == NGX_HTTP_NOT_FOUND
         && verb->request == NGX_HTTP_AGENTSTREAM_ABORT)
     {
-        /* no session, no turn */
+        /* without a session there is no turn */
         ngx_http_agentstream_verb_succeed(verb, NGX_HTTP_NO_CONTENT, NULL);
         return;
     }
@@ -375,7 +375,7 @@ ngx_http_agentstream_verb_end(ngx_http_agentstream_verb_t *verb,
 }
 
 
-/* turns may begin in the session again */
+/* lets turns begin in the session again */
 
 static void
 ngx_http_agentstream_verb_release(ngx_http_agentstream_verb_t *verb)

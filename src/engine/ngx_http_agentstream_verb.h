@@ -15,22 +15,23 @@
 
 
 /*
- * What can be asked for in a session besides a prompt: sessions themselves, an
- * answer to what the turn waits for, the end of the turn.  Whoever asks, a REST
- * request or something else, gets one outcome by callback, or leaves before.
+ * What can be done with a session besides a prompt: the session itself can be
+ * created, read and deleted, questions of its turn can be answered, and the
+ * turn can be ended.  The caller, a REST request or something else, gets one
+ * outcome by callback, unless it leaves before.
  */
 
 
-/* one that is under way; it owns itself, and is gone when its outcome is
-   told */
+/* a verb that is being executed; it owns itself, and is freed when its outcome
+   was reported */
 typedef struct ngx_http_agentstream_verb_s  ngx_http_agentstream_verb_t;
 
 
 /*
- * All of these copy their arguments, and return NULL if the outcome was told
- * already; otherwise it will be, unless the caller leaves.  Directories may be
- * empty.  The body of a good outcome is OpenCode's answer, checked to be what
- * was asked for.
+ * All of these functions copy their arguments.  They return NULL if the
+ * outcome was reported already; otherwise it will be reported, unless the
+ * caller leaves.  Directories may be empty.  The body of a good outcome is
+ * OpenCode's answer, checked to be what was asked for.
  */
 
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_list_sessions(
@@ -46,7 +47,7 @@ ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_get_session(
     ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_outcome_pt handler, void *data);
 
-/* a turn that runs in it is interrupted first */
+/* a turn that is running in the session is interrupted first */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_delete_session(
     ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_outcome_pt handler, void *data);
@@ -64,8 +65,8 @@ ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_interrupt(
     ngx_http_agentstream_outcome_pt handler, void *data);
 
 
-/* whoever asked does not wait any more: what has begun to change something
-   goes on to its end, anything else is given up */
+/* the caller no longer waits: a call that has begun to change something
+   continues to its end, anything else is given up */
 void ngx_http_agentstream_verb_leave(ngx_http_agentstream_verb_t *verb);
 
 

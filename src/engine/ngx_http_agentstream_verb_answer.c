@@ -5,11 +5,12 @@
 
 
 /*
- * Answers to questions and permission requests.  OpenCode does not check whose
- * they are, so only what waits in the session is passed on.  The zone lists
- * what waits in a turn that it knows.  Of others OpenCode's lists tell, with
- * the session in which something waits; that may be a subagent's, and then one
- * of its parents must be the session that was named.
+ * Answers to questions and permission requests.  OpenCode does not check which
+ * session they belong to, so only answers to something that waits in the
+ * session are passed on.  The zone lists what waits in a turn that it knows.
+ * For other turns OpenCode's lists show what waits in which session; if that
+ * is a subagent's session, one of its parents must be the session that the
+ * client named.
  */
 
 
@@ -19,7 +20,7 @@
 #include "ngx_http_agentstream_verb_int.h"
 
 
-/* parents that are looked up, at most */
+/* the most parents that are looked up */
 #define NGX_HTTP_AGENTSTREAM_ANSWER_DEPTH  8
 
 
@@ -80,7 +81,7 @@ ngx_http_agentstream_verb_answer(ngx_http_agentstream_target_t *target,
         return NULL;
 
     case NGX_ABORT:
-        /* the zone knows of no turn */
+        /* the zone knows no turn */
         return ngx_http_agentstream_verb_look(verb,
                                    permission
                                    ? NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS

@@ -6,8 +6,8 @@
 
 /*
  * Interrupts.  A turn that the zone knows is aborted by its owner, see
- * turn_interrupt().  Another one that OpenCode is at work on has no owner, and
- * is aborted here.
+ * turn_interrupt().  A turn that OpenCode works on but the zone does not know
+ * has no owner, and is aborted here.
  */
 
 
@@ -74,7 +74,7 @@ ngx_http_agentstream_verb_interrupt_found(void *data,
         return;
     }
 
-    /* a turn that began meanwhile is for its owner to abort */
+    /* if a turn began in the meantime, its owner must abort it */
 
     rc = ngx_http_agentstream_turn_interrupt(&verb->target);
 
@@ -85,8 +85,9 @@ ngx_http_agentstream_verb_interrupt_found(void *data,
 
 
 /*
- * The abort must not hit a turn that begins while it is on its way: none does
- * until it is answered.  NGX_BUSY: one runs already.
+ * The abort must not hit a turn that begins while the abort is on its way, so
+ * no turn may begin until it is answered.  NGX_BUSY: a turn is already
+ * running.
  */
 
 static ngx_int_t
@@ -97,7 +98,7 @@ ngx_http_agentstream_verb_hold(ngx_http_agentstream_verb_t *verb)
     rc = ngx_http_agentstream_store_hold(ngx_http_agentstream_worker->zone,
                                          &verb->target.key, &verb->ticket);
 
-    /* a full zone has no room for a turn that could begin, either */
+    /* a full zone has no room for a new turn either, so none can begin */
 
     return (rc == NGX_ERROR) ? NGX_OK : rc;
 }

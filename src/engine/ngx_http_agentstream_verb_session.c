@@ -5,9 +5,9 @@
 
 
 /*
- * Verbs of sessions, which OpenCode keeps.  A session that is deleted while a
- * turn runs in it is interrupted first, because OpenCode would go on with the
- * turn and fail.
+ * Verbs for sessions, which OpenCode keeps.  If a turn is running in a session
+ * that is to be deleted, it is interrupted first, because OpenCode would
+ * continue with the turn and fail.
  */
 
 
@@ -18,7 +18,7 @@
 #include "ngx_http_agentstream_verb_int.h"
 
 
-/* how often it is looked whether the turn has ended, and for how long */
+/* how often it is checked whether the turn has ended, and for how long */
 #define NGX_HTTP_AGENTSTREAM_DELETE_POLL  50
 #define NGX_HTTP_AGENTSTREAM_DELETE_WAIT  10000
 
@@ -100,7 +100,7 @@ ngx_http_agentstream_verb_delete_session(ngx_http_agentstream_target_t *target,
         return NULL;
     }
 
-    /* a turn is not interrupted for a deletion that there is no memory for */
+    /* do not interrupt a turn for a deletion that fails for lack of memory */
 
     if (ngx_http_agentstream_verb_prepare(verb) != NGX_OK) {
         ngx_http_agentstream_verb_give_up(verb);

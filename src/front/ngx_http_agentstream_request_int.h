@@ -85,10 +85,11 @@ struct ngx_http_agentstream_request_s {
     ngx_uint_t                             sse;    /* errors are events
                                                       here, whatever the
                                                       route says */
-    ngx_http_agentstream_verb_t           *verb;   /* or NULL; it is let go by
+    ngx_http_agentstream_verb_t           *verb;   /* or NULL; left by
                                                       cleanup */
-    ngx_int_t                              rc;     /* of a verb's outcome that
-                                                      was told at once */
+    ngx_int_t                              rc;     /* result of a verb's
+                                                      outcome that was reported
+                                                      at once */
     ngx_http_agentstream_output_t          output;
 };
 
@@ -118,18 +119,18 @@ ngx_int_t ngx_http_agentstream_request_nothing(
 void ngx_http_agentstream_request_free_body(
     ngx_http_agentstream_request_t *req);
 
-/* an outcome_pt that makes a response of what the verb came to; the data is
+/* an outcome_pt that turns the outcome of a verb into a response; the data is
    the request */
 void ngx_http_agentstream_request_told(void *data,
     ngx_http_agentstream_outcome_t *outcome);
 
-/* what a route's handler returns that has started a verb; verb NULL: its
-   outcome was told already */
+/* the return value of a route's handler that has started a verb; verb NULL:
+   its outcome was reported already */
 ngx_int_t ngx_http_agentstream_request_wait(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_verb_t *verb);
 
-/* for an outcome_pt of one's own: the response to a failure, and the end of the
-   request, whose response returned rc; it may be gone then */
+/* for other outcome handlers: the response to a failure, and the end of the
+   request, whose response returned rc; the request may be freed then */
 ngx_int_t ngx_http_agentstream_request_failed(
     ngx_http_agentstream_request_t *req,
     ngx_http_agentstream_outcome_t *outcome);

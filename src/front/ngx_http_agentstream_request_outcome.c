@@ -5,9 +5,9 @@
 
 
 /*
- * A verb of the engine and the client's request that asked for it.  What the
- * verb comes to is the response, at once or later; a client that leaves
- * meanwhile lets go of the verb.
+ * Connects a verb of the engine with the client's request that asked for it.
+ * The outcome of the verb is the response, at once or later; when the client
+ * disconnects in the meantime, the request leaves the verb.
  */
 
 

@@ -46,13 +46,13 @@ u_char *ngx_http_agentstream_acp_chunk(u_char *dst, u_char *timestamp,
 
 
 /*
- * All other packets are put together in a buffer that grows.  Zeroed it is
+ * All other packets are written to a buffer that grows.  A zeroed buffer is
  * ready; it keeps its memory from packet to packet.  A failed allocation is
- * remembered, so that only who takes the packet has to look.
+ * remembered, so that only the code that takes the packet has to check for it.
  *
- * A text that the packet has more than once can be shared: wherever it is to be
- * written after acp_share(), a hole is left, and acp_end() puts it behind the
- * packet, once; see record.
+ * A text that the packet contains more than once can be shared: wherever it is
+ * written after acp_share(), a hole is left, and acp_end() puts the text after
+ * the packet, once; see record.
  */
 
 typedef struct {

@@ -2,11 +2,11 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * What the translator remembers of a turn, and how much of it: whatever
- * OpenCode sends, it is bounded.  Messages and parts that were not announced
- * are strangers: when there are too many, all of them are forgotten, and
- * OpenCode is asked what it has stored.  What was announced is kept until the
- * end; a turn that has too much of it is given up.
+ * What the translator remembers of a turn.  It is limited, whatever OpenCode
+ * sends.  Messages and parts that were not announced are called strangers:
+ * when there are too many, all of them are forgotten, and OpenCode is asked
+ * for its stored state.  What was announced is kept until the end; a turn that
+ * has too much of it is given up.
  */
 
 

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * The translator's tables of messages and parts: whose turn a message is of,
- * whether it speaks to the client, how it ended and what it cost.  Events and
- * stored messages go through the same functions.
+ * The translator's tables of messages and parts: which turn a message belongs
+ * to, whether its content is sent to the client, how it ended and what it
+ * cost.  Events and stored messages go through the same functions.
  */
 
 

@@ -2,12 +2,13 @@
 /*
  * Copyright (C) agentstream contributors
  *
- * Tool calls: one start, then every state that changes what a client can see,
- * only forward, the running ones throttled.
+ * Tool calls: one start, then every state that changes what a client can see.
+ * States only move forward, and running ones are throttled.
  *
- * A running state repeats all the output so far.  So that it does not cost
- * the square of the output, a call earns what its output grows by, and spends
- * what its repeated states take in the journal; see tr_due().
+ * A running state repeats the whole output so far.  So that this does not cost
+ * the square of the output, a tool call earns the bytes that its output grows
+ * by, and spends the bytes that its repeated states take in the journal; see
+ * translate_tool_affords().
  */
 
 

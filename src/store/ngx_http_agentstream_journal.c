@@ -5,10 +5,10 @@
 
 
 /*
- * The journal.  Packed records in a chain of blocks.  The owner writes beyond
- * what is published, without the lock; publishing one is moving last_seq and
- * the block's "used" under it, so that a reader, or the successor of an owner
- * that was killed, sees a record whole or not at all.
+ * The journal.  Packed records in a chain of blocks.  The owner writes new
+ * records after the published ones, without the lock.  To publish a record is
+ * to move last_seq and the block's "used", under the lock, so that a reader,
+ * or the successor of an owner that was killed, sees a whole record or none.
  */
 
 
@@ -24,17 +24,17 @@
     offsetof(ngx_http_agentstream_block_t, data)
 
 
-/* of JSON and text */
+/* length of JSON and text */
 #define ngx_http_agentstream_journal_len(packed)                              \
     ((packed)->json + (packed)->text)
 
-/* what its block has of them: in place of those of a record in pieces there is
-   a pointer to the first piece */
+/* bytes of them in the block: a record in pieces has a pointer to the first
+   piece there instead */
 #define ngx_http_agentstream_journal_inline(packed)                           \
     ((packed)->pieces ? sizeof(ngx_http_agentstream_piece_t *)                \
                       : ngx_http_agentstream_journal_len(packed))
 
-/* of the record in its block */
+/* size of the record in its block */
 #define ngx_http_agentstream_journal_size(packed)                             \
     ngx_http_agentstream_packed_size(                                         \
                            ngx_http_agentstream_journal_inline(packed)        \
@@ -96,7 +96,7 @@ ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
 
     fits = (block->size - block->used >= size);
 
-    /* a large packet can make way as soon as another block is the last */
+    /* a large packet can be evicted as soon as another block is the last */
 
     if (!fits || block->pieces) {
         next = ngx_http_agentstream_journal_grow(zone, node, size, limit);
@@ -171,7 +171,7 @@ ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
     data = record->json.data;
     last = data + record->json.len + record->text.len;
 
-    /* one packet is not to take it all */
+    /* one packet must not take the whole zone */
 
     if ((size_t) (last - data)
         > (size_t) (zone->shpool->end - zone->shpool->start) / 4)
@@ -230,8 +230,8 @@ failed:
 }
 
 
-/* for at most len bytes; it belongs to the last block at once, so that it is
-   not lost if this worker is */
+/* a piece for at most len bytes; it belongs to the last block at once, so that
+   it is not leaked if this worker dies */
 
 static ngx_http_agentstream_piece_t *
 ngx_http_agentstream_journal_add_piece(ngx_http_agentstream_zone_t *zone,
@@ -332,7 +332,7 @@ ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* nothing is kept but the last block, and nothing is in it */
+/* empties the journal: only the last block is kept, without records */
 
 static void
 ngx_http_agentstream_journal_empty_locked(ngx_http_agentstream_zone_t *zone,
@@ -371,8 +371,9 @@ ngx_http_agentstream_journal_grow(ngx_http_agentstream_zone_t *zone,
 
     journal = &node->journal;
 
-    /* a quarter of what there is, in pages: little of a journal is empty, and
-       the zone does not run out of neighbouring pages */
+    /* the next block has a quarter of the journal's size, in pages, so that
+       little of it is unused, and the zone does not run out of contiguous
+       pages */
 
     want = ngx_min(journal->size / 4, NGX_HTTP_AGENTSTREAM_BLOCK_MAX);
 
@@ -423,7 +424,7 @@ ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
 
     size = NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + last->used;
 
-    /* the slab rounds up to twice as much at most */
+    /* the slab allocator rounds up to twice the size at most */
 
     if (size * 2 > NGX_HTTP_AGENTSTREAM_BLOCK_HEAD + last->size) {
         return;
@@ -554,7 +555,7 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
 }
 
 
-/* a record in pieces as if it were not */
+/* copies a record in pieces like one that is not */
 
 static u_char *
 ngx_http_agentstream_journal_copy(u_char *dst,

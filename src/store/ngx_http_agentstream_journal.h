@@ -15,56 +15,56 @@
 
 
 /*
- * One turn's records in the order they were made.  Its owner appends; anybody
- * reads from a cursor.
+ * One turn's records in the order in which they were made.  The turn's owner
+ * appends; anybody reads, from a cursor.
  */
 
 
-/* a new turn has room for its first packets; NGX_ERROR: the zone is full */
+/* gives a new turn room for its first packets; NGX_ERROR: the zone is full */
 ngx_int_t ngx_http_agentstream_journal_create_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 
 /*
- * Room for one record of at most size bytes, contiguous: its JSON, its text and
+ * Contiguous room for one record of at most size bytes: its JSON, its text and
  * record_extra().  NULL: the zone is full.  It belongs to the owner until
- * append() or the next reserve().  The oldest records are dropped when all
- * would exceed limit.  What to do when there is no room, from the best to the
- * worst: reserve_tail() for the terminal packet, append_pieces(),
+ * append() or the next reserve().  The oldest records are dropped if the
+ * journal would exceed limit.  What to do when there is no room, from the best
+ * to the worst: reserve_tail() for the terminal packet, append_pieces(),
  * reserve_last(), skip().
  */
 u_char *ngx_http_agentstream_journal_reserve(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, size_t size, size_t limit);
 
-/* the same in the room kept for the terminal packet, however full the zone
-   is; NULL: it is too large for that, or there is one */
+/* the same in the room that is reserved for the terminal packet, however full
+   the zone is; NULL: the record is too large for that, or the room is used */
 u_char *ngx_http_agentstream_journal_reserve_tail(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size);
 
-/* the same in the last block, where the packets that are kept make way; NULL:
-   it is too small */
+/* the same in the last block, whose packets are dropped for it; NULL: the
+   block is too small */
 u_char *ngx_http_agentstream_journal_reserve_last(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     size_t size);
 
-/* a record that was written elsewhere becomes the next one, wherever its pages
-   are; NGX_DECLINED: the zone is full */
+/* appends a record that was written elsewhere, in pages that need not be
+   contiguous; NGX_DECLINED: the zone is full */
 ngx_int_t ngx_http_agentstream_journal_append_pieces(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_record_t *record, size_t limit);
 
-/* the next packet is not kept, and none before it: every reader that waits for
-   it is told of a gap; what is appended later is read as usual */
+/* the next packet is not kept, nor are those before it: every reader that
+   waits for it is told of a gap; what is appended later is read as usual */
 void ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
-/* the record whose JSON and text were written to the reserved room becomes the
-   next one */
+/* appends the record whose JSON and text were written to the reserved room */
 void ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_record_t *record);
 
-/* no packet will follow: the last block gives back what it did not need */
+/* no packet will follow, so the last block gives back the memory that it does
+   not need */
 void ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
@@ -72,17 +72,17 @@ void ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
 typedef ngx_int_t (*ngx_http_agentstream_journal_pt)(void *data,
     ngx_http_agentstream_record_t *record);
 
-/* all of them, oldest first, by the owner and so without the lock; anything
-   but NGX_OK ends it and is returned */
+/* calls the handler for all records, oldest first; only for the owner, and
+   therefore without the lock; any result but NGX_OK ends it and is returned */
 ngx_int_t ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_journal_pt handler, void *data);
 
 /*
- * Copies whole records from the cursor on into buf, which is aligned to 8
- * bytes, and moves the cursor.  A record larger than what is left of buf waits;
- * if it is the first, nothing is copied, and its size is returned, otherwise 0.
- * The cursor must not be older than journal.first_seq.  Without the lock,
- * record_next() takes them out of records one by one.
+ * Copies whole records from the cursor on into buf, which must be aligned to 8
+ * bytes, and moves the cursor.  A record that is larger than the rest of buf
+ * waits; if it is the first, nothing is copied and its size is returned,
+ * otherwise 0.  The cursor must not be older than journal.first_seq.
+ * record_next() reads the copied records one by one, without the lock.
  */
 size_t ngx_http_agentstream_journal_read_locked(
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_cursor_t *cursor,

@@ -5,17 +5,17 @@
 
 
 /*
- * Waking.  A watch stands for one turn or session that somebody in this worker
- * waits for; its bit in the turn's node asks the owner for a wake-up through
- * this worker's eventfd.  Waiters may detach, themselves or others, while they
- * are woken.
+ * Wake-ups.  A watch is one turn or session that somebody in this worker waits
+ * for.  Its bit in the turn's node asks the owner for a wake-up through this
+ * worker's eventfd.  Waiters may detach, themselves or others, while they are
+ * woken.
  *
- * A wake-up names what it is about by a mark, which is a range of hashes; the
- * tree of watches is sorted by hash, so that a mark is a range of the tree,
- * too. The poll only asks whether a worker has died, which wakes nobody; then
- * all waiters look.  Beside that, it has a sixteenth of all watches look each
- * second: whatever could not be done when it was due, for want of memory, is
- * tried again.
+ * A wake-up names its turn or session by a mark, which is a range of hashes.
+ * The tree of watches is sorted by hash, so a mark is also a range of the
+ * tree.  The poll only asks whether a worker has died, which causes no
+ * wake-up; if one has, all waiters look.  In addition a sixteenth of all
+ * watches looks each second, so that anything that could not be done in time,
+ * for lack of memory, is tried again.
  */
 
 
@@ -27,7 +27,7 @@
 
 #define NGX_HTTP_AGENTSTREAM_POLL         1000
 
-/* polls until each watch had its turn */
+/* number of polls in which each watch looks once */
 #define NGX_HTTP_AGENTSTREAM_POLL_ROUNDS  16
 
 
@@ -35,11 +35,13 @@ struct ngx_http_agentstream_watch_s {
     ngx_str_node_t                       sn;       /* by the turn's id */
     ngx_queue_t                          queue;    /* in notify */
     ngx_queue_t                          waiters;
-    ngx_queue_t                         *next;     /* to be woken; NULL: none
-                                                      of them is */
+    ngx_queue_t                         *next;     /* the next waiter to be
+                                                      woken; NULL: none of
+                                                      them */
     ngx_uint_t                           follow;   /* a session, not a turn */
     ngx_http_agentstream_watch_t       **owner;    /* where the turn's owner
-                                                      keeps it, or NULL */
+                                                      keeps the watch, or
+                                                      NULL */
     u_char                               id[64];
 };
 
@@ -48,7 +50,8 @@ typedef struct ngx_http_agentstream_notify_s {
     ngx_rbtree_t                         tree;
     ngx_rbtree_node_t                    sentinel;
     ngx_queue_t                          watches;
-    ngx_uint_t                           nfollow;  /* of them sessions */
+    ngx_uint_t                           nfollow;  /* number of watches that
+                                                      are sessions */
     ngx_connection_t                    *connection;
     ngx_event_t                          poll;
     ngx_uint_t                           round;
@@ -118,7 +121,8 @@ ngx_http_agentstream_notify_init_worker(ngx_cycle_t *cycle, void (*exit)(void))
     c->data = notify;
     c->log = cycle->log;
 
-    /* "idle": told when the worker is to leave; "channel": no leaked socket */
+    /* "idle": nginx tells it when the worker is to exit; "channel": not
+       reported as a leaked socket */
 
     c->idle = 1;
     c->read->channel = 1;
@@ -203,7 +207,7 @@ ngx_http_agentstream_notify_add(ngx_http_agentstream_waiter_t *waiter,
 
     waiter->watch = watch;
 
-    /* not at the tail: it is not to be woken by a wake-up that goes on */
+    /* not at the tail, so that a wake-up in progress does not wake it */
     ngx_queue_insert_head(&watch->waiters, &waiter->queue);
 
     return NGX_OK;
@@ -306,7 +310,7 @@ ngx_http_agentstream_notify_release(ngx_http_agentstream_watch_t *watch)
     ngx_free(watch);
 
     if (notify->tree.root == notify->tree.sentinel && notify->poll.timer_set) {
-        /* a worker that is to leave does not wait for it */
+        /* a worker that is to exit must not wait for the timer */
         ngx_del_timer(&notify->poll);
     }
 }
@@ -374,8 +378,8 @@ ngx_http_agentstream_notify_all(void)
 }
 
 
-/* the id is that of the watches concerned; the mark is set before the worker is
-   woken, so that it finds it */
+/* the id of the watches concerned; the mark is set before the worker is woken,
+   so that it finds the mark */
 
 static void
 ngx_http_agentstream_notify_signal(uint64_t *slots, ngx_str_t *id)
@@ -439,7 +443,7 @@ ngx_http_agentstream_notify_run(ngx_http_agentstream_watch_t *watch)
 }
 
 
-/* the watches of n marks are moved to the queue */
+/* moves the watches of n marks to the queue */
 
 static void
 ngx_http_agentstream_notify_take(ngx_http_agentstream_notify_t *notify,
@@ -487,7 +491,8 @@ ngx_http_agentstream_notify_run_all(ngx_http_agentstream_notify_t *notify,
     ngx_queue_t                   *q;
     ngx_http_agentstream_watch_t  *watch;
 
-    /* watches may come and go meanwhile, each one is taken once */
+    /* watches may be added and removed in the meantime; each one is taken
+       once */
 
     while (!ngx_queue_empty(todo)) {
         q = ngx_queue_head(todo);

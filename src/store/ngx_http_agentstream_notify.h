@@ -16,9 +16,9 @@
 
 
 /*
- * Who waits in this worker for a turn's packets, or for what happens
- * in a session, and how they are woken from here or from another worker.  A
- * wake-up says "look", not what there is to see.
+ * Who waits in this worker for a turn's packets, or for events in a session,
+ * and how they are woken by this or another worker.  A wake-up only says
+ * "look", not what there is to see.
  */
 
 
@@ -27,7 +27,7 @@ typedef struct ngx_http_agentstream_watch_s  ngx_http_agentstream_watch_t;
 typedef void (*ngx_http_agentstream_notify_pt)(void *data);
 
 
-/* part of whoever waits, who detaches it before it goes */
+/* part of its owner, who detaches it before it is freed */
 
 typedef struct {
     ngx_queue_t                          queue;
@@ -37,12 +37,12 @@ typedef struct {
 } ngx_http_agentstream_waiter_t;
 
 
-/* exit is called once when the worker is told to leave */
+/* exit is called once, when the worker is told to exit */
 ngx_int_t ngx_http_agentstream_notify_init_worker(ngx_cycle_t *cycle,
     void (*exit)(void));
 void ngx_http_agentstream_notify_exit_worker(void);
 
-/* called while the zone is not locked */
+/* must be called while the zone is not locked */
 ngx_int_t ngx_http_agentstream_notify_attach(
     ngx_http_agentstream_waiter_t *waiter, ngx_str_t *turn);
 ngx_int_t ngx_http_agentstream_notify_follow(
@@ -50,19 +50,19 @@ ngx_int_t ngx_http_agentstream_notify_follow(
 void ngx_http_agentstream_notify_detach(ngx_http_agentstream_waiter_t *waiter);
 
 /*
- * The turn has new packets or a new state: called by its owner from a posted
- * event, for waiters run at once; watchers as in the turn's node.  The owner
- * keeps the watch, NULL at first, so that it need not be found each time, and
- * forgets it before it goes.
+ * The turn has new packets or a new state.  Called by its owner from a posted
+ * event, because waiters run at once; watchers are those in the turn's node.
+ * The owner keeps the watch, NULL at first, so that it need not be found each
+ * time, and forgets it before the owner is freed.
  */
 void ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers,
     ngx_http_agentstream_watch_t **watch);
 void ngx_http_agentstream_notify_forget(ngx_http_agentstream_watch_t **watch);
 
-/* a turn of the session began or ended: likewise */
+/* the same when a turn of the session began or ended */
 void ngx_http_agentstream_notify_announce(ngx_str_t *session);
 
-/* all waiters, for the worker is to leave */
+/* wakes all waiters, because the worker is to exit */
 void ngx_http_agentstream_notify_all(void);
 
 

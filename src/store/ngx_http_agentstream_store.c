@@ -6,8 +6,8 @@
 
 /*
  * The store's verbs that begin and end something: the store itself, a turn, a
- * place in a queue.  Those that another machine may have to be asked for go
- * through store_later(), which today is no more than their answer.
+ * place in a queue.  Verbs for which another machine may have to be asked go
+ * through store_later(), which today only returns their answer.
  */
 
 
@@ -169,7 +169,7 @@ ngx_http_agentstream_store_made_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* it may be that there is none */
+/* there may be none */
 
 static void
 ngx_http_agentstream_store_other_locked(ngx_http_agentstream_node_t *node,
@@ -365,7 +365,7 @@ ngx_http_agentstream_store_finish(ngx_http_agentstream_zone_t *zone,
 
     ngx_memcpy(watchers, node->watchers, sizeof(node->watchers));
 
-    /* a prompt that was never sent tells nothing of the session */
+    /* a prompt that was never sent tells nothing about the session */
 
     if (node->prompted || unsure) {
         node->session->unsure = unsure;

@@ -5,10 +5,10 @@
 
 
 /*
- * The shared zone.  Two trees, sessions by key and turns by id.  A
- * running turn belongs to its owner and is never freed by anybody else; a
- * finished one may go at any moment the lock is free, so nobody keeps a pointer
- * to it.
+ * The shared zone.  Two trees: sessions by key, and turns by id.  A running
+ * turn belongs to its owner and is never freed by anybody else.  A finished
+ * turn may be freed whenever the lock is free, so nobody keeps a pointer to
+ * it.
  */
 
 
@@ -17,7 +17,7 @@
 #include "ngx_http_agentstream_zone_int.h"
 
 
-/* expired turns freed under one lock */
+/* number of expired turns that are freed under one lock */
 #define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
 
 
@@ -49,7 +49,8 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
         return NGX_OK;
     }
 
-    /* each worker and, over a few reloads in a row, its successors */
+    /* slots for each worker and, over a few reloads in a row, its
+       successors */
 
     n = ngx_min(zone->core->worker_processes * 4 + 8,
                 NGX_HTTP_AGENTSTREAM_WORKERS_MAX);
@@ -122,7 +123,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
         goto failed;
     }
 
-    /* room may have been made by evicting the session's last turn */
+    /* the session's last turn may have been evicted to make room */
 
     session = ngx_http_agentstream_zone_open_session_locked(zone, key);
 
@@ -220,7 +221,7 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
         return NULL;
     }
 
-    /* from the end, for it is the last one or near it */
+    /* search from the end, because it is the last one or near it */
 
     next = NULL;
 
@@ -401,7 +402,7 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* its client_request_id may start another one */
+/* its client_request_id may start another turn */
 
 static void
 ngx_http_agentstream_zone_unname_locked(ngx_http_agentstream_zone_t *zone,

@@ -33,31 +33,36 @@ typedef enum {
 } ngx_http_agentstream_turn_state_e;
 
 
-/* a page, or less, of a packet for which there were not enough in a row */
+/* a page, or less, of a packet for which there were not enough contiguous
+   pages */
 
 typedef struct ngx_http_agentstream_piece_s  ngx_http_agentstream_piece_t;
 
 struct ngx_http_agentstream_piece_s {
-    ngx_http_agentstream_piece_t        *next;     /* of the packet */
-    ngx_http_agentstream_piece_t        *other;    /* of the block */
+    ngx_http_agentstream_piece_t        *next;     /* next piece of the
+                                                      packet */
+    ngx_http_agentstream_piece_t        *other;    /* next piece of the
+                                                      block */
     size_t                               len;
     u_char                               data[1];
 };
 
 
 /*
- * A part of a journal.  Written by the turn's owner alone, beyond "used"
- * without the lock, for nobody reads there; "used" and seq move under the
- * lock.
+ * A part of a journal.  Only the turn's owner writes to it: after "used"
+ * without the lock, because nobody reads there; "used" and seq are changed
+ * under the lock.
  */
 
 struct ngx_http_agentstream_block_s {
     ngx_http_agentstream_block_t        *next;
-    uint64_t                             seq;      /* first one in it */
+    uint64_t                             seq;      /* number of its first
+                                                      record */
     uint32_t                             size;     /* of data */
     uint32_t                             used;
-    ngx_http_agentstream_piece_t        *pieces;   /* of all its packets */
-    size_t                               extra;    /* size of these */
+    ngx_http_agentstream_piece_t        *pieces;   /* pieces of all its
+                                                      packets */
+    size_t                               extra;    /* size of the pieces */
     u_char                               data[1];
 };
 
@@ -65,20 +70,23 @@ struct ngx_http_agentstream_block_s {
 typedef struct {
     ngx_http_agentstream_block_t        *first;
     ngx_http_agentstream_block_t        *last;
-    uint64_t                             first_seq;    /* oldest one kept */
+    uint64_t                             first_seq;    /* number of the
+                                                          oldest record that
+                                                          is kept */
     uint64_t                             last_seq;     /* 0: none yet */
-    ngx_uint_t                           dropped;      /* blocks freed so far:
-                                                          cursors into them are
-                                                          stale */
-    size_t                               size;         /* of all blocks, and
-                                                          their pieces */
+    ngx_uint_t                           dropped;      /* blocks freed so far;
+                                                          a cursor with another
+                                                          number may point into
+                                                          one of them */
+    size_t                               size;         /* size of all blocks
+                                                          and their pieces */
 } ngx_http_agentstream_journal_t;
 
 
 /*
- * Who has something in the zone: a turn, a ticket.  It is a worker, and not a
- * slot, for the slot's next worker is another one.  What a dead worker has left
- * can be claimed by any other.
+ * The owner of something in the zone, a turn or a ticket.  It is a worker and
+ * not a slot, because the slot's next worker is a different owner.  What a
+ * dead worker has left can be claimed by any other.
  */
 
 typedef struct {
@@ -92,7 +100,7 @@ typedef struct {
 
 #define NGX_HTTP_AGENTSTREAM_ASK_ID_SIZE   64
 
-/* of one turn, so that it cannot fill the zone */
+/* the most of one turn, so that it cannot fill the zone */
 #define NGX_HTTP_AGENTSTREAM_ASKS_MAX      64
 
 typedef struct ngx_http_agentstream_ask_s  ngx_http_agentstream_ask_t;
@@ -112,58 +120,67 @@ typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
 
 struct ngx_http_agentstream_node_s {
     ngx_str_node_t                       sn;       /* by id */
-    ngx_rbtree_node_t                    order;    /* in its place, the first
-                                                      to give way first */
-    ngx_rbtree_t                        *place;    /* see zone_place_locked(),
-                                                      or NULL */
-    ngx_queue_t                          sibling;  /* in its session, oldest
-                                                      first */
+    ngx_rbtree_node_t                    order;    /* in the tree "place", in
+                                                      the order in which turns
+                                                      give way */
+    ngx_rbtree_t                        *place;    /* the tree it is in, see
+                                                      zone_place_locked(), or
+                                                      NULL */
+    ngx_queue_t                          sibling;  /* in its session's queue,
+                                                      oldest first */
     ngx_http_agentstream_session_t      *session;
     uint64_t                             number;   /* ascends from turn to
                                                       turn */
 
-    /* what every packet needs, in few cache lines */
+    /* the members that every packet needs, so that they share few cache
+       lines */
     uint32_t                             state;
     uint32_t                             status;   /* HTTP status of a turn that
                                                       failed before it started,
                                                       or 0 */
-    ngx_uint_t                           interrupted;  /* a client wants it
-                                                          ended; set by any
-                                                          worker, never taken
-                                                          back */
+    ngx_uint_t                           interrupted;  /* a client wants to
+                                                          end it; set by any
+                                                          worker, never
+                                                          cleared */
     ngx_http_agentstream_journal_t       journal;
 
-    /* slots of workers whose readers want to be woken */
+    /* slots of the workers whose readers must be woken */
     uint64_t                             watchers[
                                       NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
 
     u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
-    uint32_t                             senders;  /* whose prompt it is, and
-                                                      that have not left */
-    uint32_t                             refused;  /* its prompt was not sent,
-                                                      for another one is being
-                                                      answered: nobody finds it
-                                                      but who has its id */
-    uint32_t                             packets;  /* settings of the location
-                                                      that started it, also */
-    uint32_t                             tool_kinds;   /* for a successor */
+    uint32_t                             senders;  /* number of clients that
+                                                      sent its prompt and have
+                                                      not left */
+    uint32_t                             refused;  /* its prompt was not
+                                                      sent, because another
+                                                      one is being answered;
+                                                      it can only be found
+                                                      by its id */
+    /* settings of the location that started it, which a successor needs */
+    uint32_t                             packets;
+    uint32_t                             tool_kinds;
     ngx_uint_t                           pinned;   /* a successor reads its
-                                                      journal: no block goes */
+                                                      journal, so no block may
+                                                      be dropped */
     ngx_http_agentstream_owner_t         owner;
-    time_t                               ended;    /* or orphaned, or 0 */
-    ngx_msec_t                           seen_at;  /* by a client */
+    time_t                               ended;    /* when it ended or was
+                                                      orphaned, or 0 */
+    ngx_msec_t                           seen_at;  /* last time a client read
+                                                      it */
     u_char                               stop_reason[16];  /* or empty */
     ngx_str_node_t                       request;  /* client_request_id, in the
                                                       slab, or empty */
 
-    ngx_uint_t                           prompted;     /* the prompt may be
-                                                          with OpenCode */
+    ngx_uint_t                           prompted;     /* the prompt may have
+                                                          reached OpenCode */
     ngx_http_agentstream_ask_t          *asks;         /* oldest first */
     ngx_uint_t                           nasks;
     ngx_str_t                            directory;    /* empty: not known
                                                           yet */
 
-    /* the terminal packet always has room, also when the zone is full */
+    /* reserved for the terminal packet, which always has room, even if the
+       zone is full */
     u_char                               tail[NGX_HTTP_AGENTSTREAM_TAIL_SIZE];
 };
 
@@ -171,31 +188,35 @@ struct ngx_http_agentstream_node_s {
 struct ngx_http_agentstream_session_s {
     ngx_str_node_t                       sn;       /* by key */
     ngx_queue_t                          turns;
-    ngx_queue_t                          tickets;  /* of senders that wait */
+    ngx_queue_t                          tickets;  /* of waiting senders */
     ngx_http_agentstream_node_t         *running;
-    ngx_uint_t                           nrefused; /* turns that are not among
-                                                      these */
-    ngx_uint_t                           unsure;   /* OpenCode may be at work
+    ngx_uint_t                           nrefused; /* number of refused turns,
+                                                      which are not in this
+                                                      queue */
+    ngx_uint_t                           unsure;   /* OpenCode may be working
                                                       on a prompt that was not
                                                       sent from here */
-    ngx_rbtree_t                         requests; /* its turns that have a
-                                                      client_request_id */
+    ngx_rbtree_t                         requests; /* its turns with a
+                                                      client_request_id, by
+                                                      this id */
     ngx_rbtree_node_t                    sentinel;
     u_char                               key[1];   /* server, route and id */
 };
 
 
-/* a sender's place in the queue for a session; it goes with its owner */
+/* a sender's place in the queue for a session; it ends with its owner */
 
 struct ngx_http_agentstream_ticket_s {
-    ngx_queue_t                          queue;    /* of the session */
-    ngx_queue_t                          all;      /* ... and of the zone */
+    ngx_queue_t                          queue;    /* in the session's queue */
+    ngx_queue_t                          all;      /* in the zone's list of all
+                                                      tickets */
     ngx_http_agentstream_session_t      *session;
     ngx_http_agentstream_owner_t         owner;
 };
 
 
-/* the zone's own; what a worker counts is ngx_http_agentstream_count() */
+/* counts what belongs to the zone; a worker counts with
+   ngx_http_agentstream_count() */
 #define ngx_http_agentstream_zone_count(zone, stat, n)                        \
     (zone)->stats[NGX_HTTP_AGENTSTREAM_STAT_##stat] += (n)
 
@@ -211,14 +232,15 @@ typedef struct {
     ngx_uint_t                           generation;
     uint64_t                            *stats;
 
-    /* what the worker is to look at, set by others without the lock: a bit for
+    /* what the worker must look at, set by others without the lock: a bit for
        each of 4,096 groups of turns and sessions, by their hash, and one for
-       each word of these */
+       each word of these bits */
     uint64_t                            *marks;
     uint64_t                             marked;
 
-    ngx_socket_t                         fd;       /* eventfd, made with the
-                                                      zone, inherited by all */
+    ngx_socket_t                         fd;       /* eventfd, created with the
+                                                      zone and inherited by all
+                                                      processes */
 } ngx_http_agentstream_slot_t;
 
 
@@ -228,27 +250,31 @@ typedef struct {
     ngx_rbtree_t                         turns;
     ngx_rbtree_node_t                    turns_sentinel;
 
-    /* turns by what they can give when room is needed */
+    /* turns, in the order in which they give way when memory is needed */
     ngx_rbtree_t                         finished;     /* nobody reads them,
                                                           oldest first */
     ngx_rbtree_t                         spare;        /* they run or are read,
-                                                          and have more than one
-                                                          block, most first */
+                                                          and have more than
+                                                          one block; the
+                                                          largest first */
     ngx_rbtree_t                         watched;      /* finished, with readers
                                                           and one block, oldest
                                                           first */
     ngx_rbtree_node_t                    sentinel;     /* of these three */
 
-    ngx_queue_t                          tickets;      /* all of them */
+    ngx_queue_t                          tickets;      /* all tickets */
     ngx_uint_t                           ntickets;
     ngx_uint_t                           nrunning;
     ngx_uint_t                           nfinished;
-    ngx_uint_t                           freed;        /* turns, so far: as
-                                                          long as it stays,
-                                                          a node does */
+    ngx_uint_t                           freed;        /* number of turns
+                                                          freed so far:
+                                                          while it does not
+                                                          change, pointers
+                                                          to nodes stay
+                                                          valid */
     uint64_t                             number;       /* of the last turn */
 
-    /* slots of workers where somebody waits for what happens in a session */
+    /* slots of the workers in which somebody waits for events in a session */
     uint64_t                             followers[
                                       NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
 
@@ -267,17 +293,21 @@ struct ngx_http_agentstream_zone_s {
         ngx_uint_t                       generation;
         ngx_uint_t                       alive;
     }                                    seen[NGX_HTTP_AGENTSTREAM_WORKERS_MAX];
-                                         /* of each slot, see zone_notice() */
-    uint64_t                            *stats;        /* the slot's, or own */
+                                         /* what is known of each slot, see
+                                            zone_notice() */
+    uint64_t                            *stats;        /* counters, in the slot
+                                                          or in own memory */
     uint64_t                             own[NGX_HTTP_AGENTSTREAM_STAT_MAX];
 
-    /* of the slots, to be closed with the last cycle that has the zone */
+    /* eventfds of the slots, which are closed with the last cycle that uses
+       the zone */
     ngx_socket_t                         fds[NGX_HTTP_AGENTSTREAM_WORKERS_MAX];
     ngx_uint_t                           nfds;
     ngx_http_agentstream_zone_t         *old;
 
 #if (NGX_HTTP_AGENTSTREAM_LATER)
-    ngx_queue_t                          later;        /* answers due */
+    ngx_queue_t                          later;        /* answers that are
+                                                          due */
     ngx_event_t                          answer;
 #endif
 };
@@ -285,12 +315,12 @@ struct ngx_http_agentstream_zone_s {
 
 ngx_int_t ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 
-/* the new configuration is in force: the old one has nothing to close */
+/* the new configuration is in use: the old one must not close anything */
 void ngx_http_agentstream_zone_keep(ngx_http_agentstream_zone_t *zone);
-/* a pool's, for the zone */
+/* cleanup handler of a pool */
 void ngx_http_agentstream_zone_cleanup(void *data);
 
-/* claim a slot for this process; the rest works without one */
+/* claims a slot for this process; it also works without one */
 void ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone);
 void ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone);
 
@@ -299,48 +329,49 @@ void ngx_http_agentstream_zone_exit_worker(ngx_http_agentstream_zone_t *zone);
 #define ngx_http_agentstream_zone_unlock(zone)                                \
     ngx_shmtx_unlock(&(zone)->shpool->mutex)
 
-/* how many workers there are, and what they have counted all together */
+/* the number of workers, and the sum of what they have counted */
 ngx_uint_t ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
     uint64_t *stats);
 
-/* memory for anything in the zone; others give way as needed, in the order of
-   zone_place_locked(), but for more than a page only finished turns do, and not
-   many: pages in a row may not come about.  NULL: there is none */
+/* allocates memory in the zone.  Turns give way as needed, in the order of
+   zone_place_locked(); for more than a page only a few finished turns are
+   evicted, because this may not yield contiguous pages.  NULL: there is no
+   memory */
 void *ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
     size_t size);
 
 /*
- * A new turn of the session, in the state "starting" and owned by this worker.
- * NGX_OK; NGX_DECLINED: *node is the one that request_id started before;
- * NGX_BUSY: *node is the one that runs, or NULL where others wait in front of
- * the ticket; NGX_ERROR: the zone is full.
+ * Creates a turn of the session, in the state "starting" and owned by this
+ * worker.  NGX_OK; NGX_DECLINED: *node is the turn that request_id has started
+ * before; NGX_BUSY: *node is the running turn, or NULL if other senders wait
+ * in front of the ticket; NGX_ERROR: the zone is full.
  */
 ngx_int_t ngx_http_agentstream_zone_create_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *id,
     ngx_str_t *request_id, ngx_http_agentstream_ticket_t *ticket,
     ngx_http_agentstream_node_t **node);
 
-/* the same answers, but nothing is made; NGX_OK: it could be */
+/* returns the same, but creates nothing; NGX_OK: it could be created */
 ngx_int_t ngx_http_agentstream_zone_taken_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *request_id,
     ngx_http_agentstream_ticket_t *ticket, ngx_http_agentstream_node_t **node);
 
-/* a place in the queue of a session; NGX_DECLINED: it has neither turns nor
-   others that wait, NGX_ERROR: no room */
+/* takes a place in the queue of a session; NGX_DECLINED: the session has
+   neither turns nor waiting senders, NGX_ERROR: no room */
 ngx_int_t ngx_http_agentstream_zone_queue_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
     ngx_http_agentstream_ticket_t **ticket);
-/* the first place, so that no turn begins; NGX_BUSY: one runs, NGX_ERROR: no
-   room */
+/* takes the first place, so that no turn begins; NGX_BUSY: a turn is running,
+   NGX_ERROR: no room */
 ngx_int_t ngx_http_agentstream_zone_hold_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
     ngx_http_agentstream_ticket_t **ticket);
 void ngx_http_agentstream_zone_unqueue_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t *ticket);
-/* the places of workers that are dead go, a few under one lock */
+/* frees the places of dead workers, a few under one lock */
 void ngx_http_agentstream_zone_sweep(ngx_http_agentstream_zone_t *zone);
 
-/* by the turn's id; NULL: evicted, or never was */
+/* finds a turn by its id; NULL: evicted, or never existed */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_find_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *id);
 
@@ -349,32 +380,31 @@ ngx_http_agentstream_node_t *ngx_http_agentstream_zone_find_locked(
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_turn_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, uint64_t number);
 
-/* liveness: whether that worker is no more */
+/* liveness: whether that worker is dead */
 ngx_uint_t ngx_http_agentstream_zone_dead_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_owner_t *owner);
 
-/* the same, as far as this worker has noticed: without a system call */
+/* the same, as far as this worker has noticed, without a system call */
 ngx_uint_t ngx_http_agentstream_zone_gone_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_owner_t *owner);
 
-/* what its owner has left is this worker's now; NGX_DECLINED: the owner
-   lives */
+/* makes this worker the owner; NGX_DECLINED: the owner is alive */
 ngx_int_t ngx_http_agentstream_zone_claim_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_owner_t *owner);
 
-/* whether any worker has died since this was asked last */
+/* whether any worker has died since the last call */
 ngx_uint_t ngx_http_agentstream_zone_notice(ngx_http_agentstream_zone_t *zone);
 
-/* the worker that has the slot is to look at what has that hash; it must be
-   woken after it */
+/* the worker of this slot must look at the turn or session with this hash; it
+   must be woken afterwards */
 void ngx_http_agentstream_zone_mark(ngx_http_agentstream_zone_t *zone,
     ngx_uint_t slot, uint32_t hash);
-/* takes the marks of this worker: a bit is returned for each of the words of
+/* takes and clears the marks of this worker: returns a bit for each word of
    marks that was set */
 uint64_t ngx_http_agentstream_zone_marked(ngx_http_agentstream_zone_t *zone,
     uint64_t *marks);
 
-/* the worker that has the slot has readers of the turn, or none any more */
+/* the worker of this slot has readers of the turn, or no longer has any */
 void ngx_http_agentstream_zone_watch_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_uint_t slot, ngx_uint_t set);
 
@@ -386,13 +416,13 @@ ngx_uint_t ngx_http_agentstream_zone_watched_locked(
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_running_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
 
-/* where the turn's calls go to; NGX_ERROR: the zone is full */
+/* sets the directory of the turn's calls; NGX_ERROR: the zone is full */
 ngx_int_t ngx_http_agentstream_zone_directory_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *directory);
 
-/* what waits for an answer; _ask: NGX_OK, also when it is there already,
-   NGX_DECLINED: too many wait, or NGX_ERROR: the zone is full */
+/* questions that wait for an answer; _ask: NGX_OK, also if it is already
+   listed, NGX_DECLINED: too many wait, or NGX_ERROR: the zone is full */
 ngx_int_t ngx_http_agentstream_zone_ask_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *id, ngx_uint_t permission);
@@ -402,47 +432,49 @@ void ngx_http_agentstream_zone_answer_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *id);
 
-/* all of that, by zone_finish_locked() */
+/* frees all of that; called by zone_finish_locked() */
 void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
 /*
- * A running turn whose worker has been dead for "retain": it is this worker's
- * now, and pinned.  A few turns are looked at, from *key on, which
- * begins with 0; NULL and *key 0: it was the last of them.
+ * A running turn whose worker has been dead for "retain": it now belongs to
+ * this worker, and is pinned.  A few turns are looked at, from *key on, which
+ * is 0 at first; NULL and *key 0: that was the last of them.
  */
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
     ngx_http_agentstream_zone_t *zone, ngx_rbtree_key_t *key);
 
 /*
- * Called whenever the blocks of a turn, its state, its readers or "pinned" have
- * changed: where it stands in the order in which turns give way.
+ * Must be called whenever the blocks of a turn, its state, its readers or
+ * "pinned" have changed: updates its place in the order in which turns give
+ * way.
  */
 void ngx_http_agentstream_zone_place_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
-/* the pieces of a block that came after this one go; NULL: all of them */
+/* frees the pieces of a block that were added after this one; NULL: all of
+   them */
 void ngx_http_agentstream_zone_free_pieces_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
     ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *after);
 
-/* the oldest block of a journal goes; it is not the only one */
+/* drops the oldest block of a journal, which must not be the only one */
 void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
-/* the turn is over; it is kept for "retain" and as long as there is room */
+/* ends the turn; it is kept for "retain" and as long as there is room */
 void ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
-/* the turn's prompt was never sent: nobody finds it but who has its id */
+/* the turn's prompt was never sent: it can only be found by its id */
 void ngx_http_agentstream_zone_refuse_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 
-/* a finished turn, at once */
+/* frees a finished turn at once */
 void ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
-/* free what has been kept long enough, a few at a time */
+/* frees what was kept long enough, a few at a time */
 void ngx_http_agentstream_zone_expire_locked(
     ngx_http_agentstream_zone_t *zone);
 

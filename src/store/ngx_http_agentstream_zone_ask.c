@@ -5,9 +5,9 @@
 
 
 /*
- * What other workers must know of a turn to answer for it: where its
- * calls go to, and which questions and permission requests of it wait.  All of
- * it belongs to the running turn and is freed when that ends.
+ * What other workers must know of a turn to answer its questions: the
+ * directory of its calls, and which questions and permission requests wait.
+ * All of it belongs to the running turn and is freed when the turn ends.
  */
 
 

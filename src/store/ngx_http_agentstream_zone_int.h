@@ -14,17 +14,18 @@
 
 
 /*
- * Private to the zone: its trees (zone), its memory and who gives way
- * for whom (zone_room), workers (zone_slot), senders that wait (zone_queue),
- * what waits for an answer (zone_ask).
+ * Declarations that only the files of zone use: its trees (zone), its memory
+ * and which turn gives way (zone_room), workers (zone_slot), waiting senders
+ * (zone_queue), questions (zone_ask).
  */
 
 
-/* turns looked at under one lock */
+/* number of turns that are looked at under one lock */
 #define NGX_HTTP_AGENTSTREAM_WALK_MAX  128
 
 
-/* since it ended, in ms; not even in another worker's future */
+/* time since it ended, in ms; never negative, even if another worker's clock
+   is ahead */
 #define ngx_http_agentstream_zone_age(node)                                   \
     ((ngx_time() > (node)->ended)                                             \
      ? (ngx_msec_t) (ngx_time() - (node)->ended) * 1000 : 0)
@@ -43,10 +44,10 @@ ngx_int_t ngx_http_agentstream_zone_open_slots(
 
 ngx_http_agentstream_session_t *ngx_http_agentstream_zone_session_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
-/* found, or made; NULL: no room */
+/* finds or creates it; NULL: no room */
 ngx_http_agentstream_session_t *ngx_http_agentstream_zone_open_session_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
-/* it is forgotten when it has neither turns nor senders */
+/* frees the session if it has neither turns nor senders */
 void ngx_http_agentstream_zone_release_locked(
     ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_session_t *session);

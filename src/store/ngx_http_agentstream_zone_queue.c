@@ -5,9 +5,9 @@
 
 
 /*
- * One turn at a time.  Who has started a turn before, and who waits
- * for one in which order, across all workers; a ticket whose worker is dead
- * counts no more.
+ * One turn at a time: which request id has started a turn, and which senders
+ * wait in which order, across all workers.  A ticket whose worker is dead no
+ * longer counts.
  */
 
 
@@ -51,7 +51,8 @@ ngx_http_agentstream_zone_started_locked(
 }
 
 
-/* whether somebody waits in the queue before the ticket, or without one */
+/* whether another sender waits in front of the ticket, or at all if there is
+   no ticket */
 
 static ngx_uint_t
 ngx_http_agentstream_zone_behind_locked(ngx_http_agentstream_zone_t *zone,
@@ -118,7 +119,8 @@ ngx_http_agentstream_zone_queue_locked(ngx_http_agentstream_zone_t *zone,
         return NGX_ERROR;
     }
 
-    /* its turn may have ended meanwhile, and been evicted for the ticket */
+    /* its turn may have ended in the meantime, and been evicted to make room
+       for the ticket */
 
     session = ngx_http_agentstream_zone_session_locked(zone, key);
 
@@ -230,7 +232,7 @@ ngx_http_agentstream_zone_sweep(ngx_http_agentstream_zone_t *zone)
                 continue;
             }
 
-            /* others the next time */
+            /* look at others the next time */
 
             ngx_queue_remove(q);
             ngx_queue_insert_tail(&zone->sh->tickets, q);

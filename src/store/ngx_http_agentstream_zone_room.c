@@ -5,11 +5,12 @@
 
 
 /*
- * The zone's memory, and who gives way when there is none left: first
- * finished turns that nobody reads, the oldest one first; then, of those that
- * run or are read, whoever has most loses its oldest block, down to its last
- * one, which its owner writes to without the lock; then finished turns whose
- * readers have not got all of it.  A running turn is never freed.
+ * The zone's memory, and which turn gives way when there is none left: first
+ * finished turns that nobody reads, the oldest first; then, among the turns
+ * that run or are read, the one with the most memory loses its oldest block,
+ * until only the last block is left, to which its owner writes without the
+ * lock; then finished turns whose readers do not have all packets yet.  A
+ * running turn is never freed.
  */
 
 
@@ -63,7 +64,8 @@ ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* a turn that runs or is read gives way; NGX_DECLINED: there is none left */
+/* makes a turn that runs or is read give way; NGX_DECLINED: there is none
+   left */
 
 static ngx_int_t
 ngx_http_agentstream_zone_yield_locked(ngx_http_agentstream_zone_t *zone)
@@ -222,7 +224,7 @@ ngx_http_agentstream_zone_watch_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* by anybody, as far as is known here */
+/* whether anybody reads it, as far as is known here */
 
 static ngx_uint_t
 ngx_http_agentstream_zone_read_locked(ngx_http_agentstream_node_t *node)

@@ -5,10 +5,10 @@
 
 
 /*
- * The workers as the zone knows them.  A slot has an eventfd that is
- * made with the zone and inherited by all processes, so that any of them can
- * wake the slot's worker.  A worker claims one when it starts; its generation
- * tells it from those that had the slot before.
+ * The workers as the zone knows them.  A slot has an eventfd that is created
+ * with the zone and inherited by all processes, so that any of them can wake
+ * the slot's worker.  A worker claims a slot when it starts; the slot's
+ * generation distinguishes it from the workers that had the slot before.
  */
 
 
@@ -105,7 +105,7 @@ ngx_http_agentstream_zone_init_worker(ngx_http_agentstream_zone_t *zone)
     for (i = 0; i < zone->sh->nslots; i++) {
         slot = &zone->sh->slots[i];
 
-        /* a worker that was killed has left its pid and its marks behind */
+        /* a worker that was killed has left its pid and its marks */
 
         if (slot->pid && ngx_http_agentstream_zone_no_process(slot->pid)) {
             slot->pid = 0;
@@ -175,7 +175,7 @@ ngx_http_agentstream_zone_gone_locked(ngx_http_agentstream_zone_t *zone,
     i = owner->slot;
 
     if (i == NGX_HTTP_AGENTSTREAM_NOBODY) {
-        /* a worker without a slot cannot be told from a dead one */
+        /* a worker without a slot cannot be distinguished from a dead one */
         return 0;
     }
 
@@ -202,8 +202,8 @@ ngx_http_agentstream_zone_claim_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* without the lock: what is read here while a worker takes or leaves a slot is
-   read again by the next call */
+/* without the lock: if a worker takes or leaves a slot at this moment, the
+   next call will see it */
 
 ngx_uint_t
 ngx_http_agentstream_zone_notice(ngx_http_agentstream_zone_t *zone)
@@ -221,7 +221,7 @@ ngx_http_agentstream_zone_notice(ngx_http_agentstream_zone_t *zone)
         pid = slot->pid;
         alive = (pid && !ngx_http_agentstream_zone_no_process(pid));
 
-        /* one that came may have followed others that are dead by now */
+        /* a new worker may have replaced others that are dead by now */
 
         if (generation != zone->seen[i].generation
             || (zone->seen[i].alive && !alive))
@@ -247,7 +247,7 @@ ngx_http_agentstream_zone_mark(ngx_http_agentstream_zone_t *zone,
     s = &zone->sh->slots[slot];
     n = hash >> NGX_HTTP_AGENTSTREAM_MARK_SHIFT;
 
-    /* in this order: see zone_marked() */
+    /* the order matters, see zone_marked() */
 
     __atomic_fetch_or(&s->marks[n / 64], (uint64_t) 1 << (n % 64),
                       __ATOMIC_SEQ_CST);
@@ -265,7 +265,7 @@ ngx_http_agentstream_zone_marked(ngx_http_agentstream_zone_t *zone,
 
     slot = &zone->sh->slots[zone->self.slot];
 
-    /* one that is set from now on has its own wake-up to come */
+    /* a mark that is set from now on causes another wake-up */
 
     marked = __atomic_exchange_n(&slot->marked, 0, __ATOMIC_SEQ_CST);
 
@@ -314,9 +314,8 @@ ngx_http_agentstream_zone_stats(ngx_http_agentstream_zone_t *zone,
 }
 
 
-/* what workers watched that were killed: nobody waits in a slot that is free,
-   nor yet in our own; others wait no longer for the lock than they do for each
-   other */
+/* forgets what killed workers watched: nobody waits in a free slot, nor yet in
+   our own.  The lock is held only for a few turns at a time */
 
 static void
 ngx_http_agentstream_zone_forget_slots(ngx_http_agentstream_zone_t *zone)
@@ -371,7 +370,7 @@ ngx_http_agentstream_zone_watched_locked(ngx_http_agentstream_zone_t *zone,
             worker.slot = i * 64 + __builtin_ctzll(mask);
             worker.generation = zone->sh->slots[worker.slot].generation;
 
-            /* a worker that was killed watches nothing any more */
+            /* a killed worker no longer watches anything */
 
             if (!ngx_http_agentstream_zone_dead_locked(zone, &worker)) {
                 return 1;
