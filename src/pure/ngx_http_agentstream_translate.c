@@ -57,7 +57,7 @@ ngx_http_agentstream_translate_create(ngx_pool_t *pool,
     ngx_rbtree_init(&tr->sessions, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->messages, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->parts, &tr->sentinel, ngx_str_rbtree_insert_value);
-    ngx_rbtree_init(&tr->calls, &tr->sentinel, ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&tr->tools, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->names, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->asks, &tr->sentinel, ngx_str_rbtree_insert_value);
     ngx_rbtree_init(&tr->due, &tr->sentinel, ngx_rbtree_insert_timer_value);
@@ -79,7 +79,7 @@ void
 ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
 {
     ngx_queue_t                     *q;
-    ngx_http_agentstream_tr_call_t  *call;
+    ngx_http_agentstream_tr_tool_t  *tool;
 
     ngx_http_agentstream_translate_hold_forget(tr, NULL);
 
@@ -87,8 +87,8 @@ ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
          q != ngx_queue_sentinel(&tr->pending);
          q = ngx_queue_next(q))
     {
-        call = ngx_queue_data(q, ngx_http_agentstream_tr_call_t, queue);
-        ngx_http_agentstream_acp_destroy(&call->pending);
+        tool = ngx_queue_data(q, ngx_http_agentstream_tr_tool_t, queue);
+        ngx_http_agentstream_acp_destroy(&tool->pending);
     }
 
     ngx_queue_init(&tr->pending);
@@ -158,7 +158,7 @@ ngx_http_agentstream_translate_abandoned(ngx_http_agentstream_translate_t *tr)
        providers call the end of that step, but not after a tool call that was
        rejected.  The next step may be part of the answer to another prompt. */
 
-    return (m->finish == NGX_HTTP_AGENTSTREAM_TR_GOES_ON || m->called)
+    return (m->finish == NGX_HTTP_AGENTSTREAM_TR_GOES_ON || m->used_tools)
            && !m->rejected && !m->summary && !tr->state.passed;
 }
 
@@ -763,7 +763,7 @@ ngx_http_agentstream_translate_reserve(ngx_http_agentstream_translate_t *tr,
 
 void
 ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call)
+    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *tool)
 {
     u_char  *p;
 
@@ -771,7 +771,7 @@ ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
 
     p = ngx_slprintf(tr->mark_buf, tr->mark_buf + sizeof(tr->mark_buf),
                      "%V %V %V %V", session, message, part ? part : &none,
-                     call ? call : &none);
+                     tool ? tool : &none);
 
     /* an origin that is cut off would name something else */
 

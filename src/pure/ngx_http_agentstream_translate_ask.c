@@ -14,10 +14,12 @@
 
 static void ngx_http_agentstream_translate_ask_question(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
-    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call);
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties,
+    ngx_str_t *tool_id);
 static void ngx_http_agentstream_translate_ask_permission(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
-    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call);
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties,
+    ngx_str_t *tool_id);
 static void ngx_http_agentstream_translate_ask_raw(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_json_t *json,
     ngx_uint_t object, const char *key, const char *name);
@@ -33,7 +35,7 @@ static void ngx_http_agentstream_translate_ask_entry(
 
 ngx_http_agentstream_tr_ask_t *
 ngx_http_agentstream_translate_ask_create(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_call_t *call,
+    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_tool_t *tool,
     ngx_str_t *id, ngx_uint_t permission)
 {
     ngx_http_agentstream_tr_ask_t  *ask;
@@ -57,11 +59,11 @@ ngx_http_agentstream_translate_ask_create(ngx_http_agentstream_translate_t *tr,
     ngx_rbtree_insert(&tr->asks, &ask->sn.node);
     ngx_queue_insert_head(&tr->waiting, &ask->queue);
 
-    if (call) {
-        ngx_queue_insert_head(&call->asks, &ask->of_call);
+    if (tool) {
+        ngx_queue_insert_head(&tool->asks, &ask->of_tool);
 
     } else {
-        ngx_queue_init(&ask->of_call);
+        ngx_queue_init(&ask->of_tool);
     }
 
     return ask;
@@ -73,10 +75,10 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_json_t *json,
     ngx_uint_t properties, ngx_uint_t permission)
 {
-    ngx_str_t                        id, call;
+    ngx_str_t                        id, tool_id;
     ngx_uint_t                       v;
     ngx_http_agentstream_tr_ask_t   *ask;
-    ngx_http_agentstream_tr_call_t  *asks;
+    ngx_http_agentstream_tr_tool_t  *asks;
 
     id = ngx_http_agentstream_opencode_text(json, properties, "id");
 
@@ -89,13 +91,13 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
     }
 
     v = ngx_http_agentstream_json_get(json, properties, "tool");
-    call = ngx_http_agentstream_opencode_text(json, v, "callID");
+    tool_id = ngx_http_agentstream_opencode_text(json, v, "callID");
 
-    asks = call.len ? ngx_http_agentstream_translate_tool_find(tr, s, &call)
-                    : NULL;
+    asks = tool_id.len
+           ? ngx_http_agentstream_translate_tool_find(tr, s, &tool_id) : NULL;
 
     if (asks) {
-        call = asks->id;
+        tool_id = asks->id;
     }
 
     ask = ngx_http_agentstream_translate_ask_create(tr, s, asks, &id,
@@ -108,11 +110,11 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
 
         if (permission) {
             ngx_http_agentstream_translate_ask_permission(tr, ask, json,
-                                                          properties, &call);
+                                                          properties, &tool_id);
 
         } else {
             ngx_http_agentstream_translate_ask_question(tr, ask, json,
-                                                        properties, &call);
+                                                        properties, &tool_id);
         }
 
         ngx_http_agentstream_acp_close(&tr->buf, &s->meta);
@@ -131,7 +133,8 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
 static void
 ngx_http_agentstream_translate_ask_question(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
-    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call)
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties,
+    ngx_str_t *tool_id)
 {
     ngx_http_agentstream_acp_buf_t  *b;
 
@@ -143,8 +146,8 @@ ngx_http_agentstream_translate_ask_question(
     ngx_http_agentstream_translate_ask_raw(b, json, properties,
                                            ",\"questions\":", "questions");
 
-    if (call->len) {
-        ngx_http_agentstream_acp_member_text(b, ",\"toolCallId\":", call);
+    if (tool_id->len) {
+        ngx_http_agentstream_acp_member_text(b, ",\"toolCallId\":", tool_id);
 
     } else {
         ngx_http_agentstream_acp_literal(b, ",\"toolCallId\":null");
@@ -155,13 +158,14 @@ ngx_http_agentstream_translate_ask_question(
 static void
 ngx_http_agentstream_translate_ask_permission(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_ask_t *ask,
-    ngx_http_agentstream_json_t *json, ngx_uint_t properties, ngx_str_t *call)
+    ngx_http_agentstream_json_t *json, ngx_uint_t properties,
+    ngx_str_t *tool_id)
 {
     ngx_uint_t                        v;
     ngx_http_agentstream_acp_buf_t   *b;
     ngx_http_agentstream_acp_tool_t   tool;
 
-    tool.id = call->len ? *call : ask->sn.str;
+    tool.id = tool_id->len ? *tool_id : ask->sn.str;
     tool.title = ngx_http_agentstream_opencode_text(json, properties,
                                                     "permission");
     tool.kind = ngx_http_agentstream_translate_tool_state_kind(tr, &tool.title);
@@ -404,7 +408,7 @@ ngx_http_agentstream_translate_asks_over(ngx_http_agentstream_translate_t *tr,
 
 ngx_int_t
 ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call, ngx_http_agentstream_tr_state_t *st)
+    ngx_http_agentstream_tr_tool_t *tool, ngx_http_agentstream_tr_state_t *st)
 {
     ngx_str_t                       how, answers;
     ngx_uint_t                      v;
@@ -423,9 +427,9 @@ ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
 
     v = ngx_http_agentstream_json_get(st->json, v, "answers");
 
-    while (!ngx_queue_empty(&call->asks)) {
-        q = ngx_queue_head(&call->asks);
-        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, of_call);
+    while (!ngx_queue_empty(&tool->asks)) {
+        q = ngx_queue_head(&tool->asks);
+        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, of_tool);
 
         ngx_str_set(&answers, "null");
 
@@ -466,14 +470,14 @@ ngx_http_agentstream_translate_ask_find(ngx_http_agentstream_translate_t *tr,
 
 void
 ngx_http_agentstream_translate_ask_done(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call)
+    ngx_http_agentstream_tr_tool_t *tool)
 {
     ngx_queue_t                    *q;
     ngx_http_agentstream_tr_ask_t  *ask;
 
-    while (!ngx_queue_empty(&call->asks)) {
-        q = ngx_queue_head(&call->asks);
-        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, of_call);
+    while (!ngx_queue_empty(&tool->asks)) {
+        q = ngx_queue_head(&tool->asks);
+        ask = ngx_queue_data(q, ngx_http_agentstream_tr_ask_t, of_tool);
 
         ngx_http_agentstream_translate_ask_answered(tr, ask);
     }
@@ -487,7 +491,7 @@ ngx_http_agentstream_translate_ask_answered(
     ask->waits = 0;
 
     ngx_queue_remove(&ask->queue);
-    ngx_queue_remove(&ask->of_call);
+    ngx_queue_remove(&ask->of_tool);
 
     tr->sink->waiting(tr->ctx, &ask->sn.str, ask->permission, 0);
 }

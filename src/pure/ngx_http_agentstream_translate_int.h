@@ -29,7 +29,7 @@ typedef struct ngx_http_agentstream_tr_session_s
 typedef struct ngx_http_agentstream_tr_message_s
     ngx_http_agentstream_tr_message_t;
 typedef struct ngx_http_agentstream_tr_part_s  ngx_http_agentstream_tr_part_t;
-typedef struct ngx_http_agentstream_tr_call_s  ngx_http_agentstream_tr_call_t;
+typedef struct ngx_http_agentstream_tr_tool_s  ngx_http_agentstream_tr_tool_t;
 typedef struct ngx_http_agentstream_tr_run_s  ngx_http_agentstream_tr_run_t;
 typedef struct ngx_http_agentstream_tr_ask_s  ngx_http_agentstream_tr_ask_t;
 
@@ -81,12 +81,9 @@ struct ngx_http_agentstream_tr_message_s {
     unsigned                                 resolving:1;
     unsigned                                 removed:1;
     unsigned                                 stranger:1;
-    unsigned                                 called:1;  /* it has tool calls
-                                                           whose result the
-                                                           model is told */
-    unsigned                                 rejected:1; /* one of its tool
-                                                            calls was
-                                                            rejected */
+    /* it has tool calls whose results the model is told; one was rejected */
+    unsigned                                 used_tools:1;
+    unsigned                                 rejected:1;
     ngx_http_agentstream_tr_session_t       *session;
     ngx_http_agentstream_tr_part_t          *last;      /* the part that was
                                                            sent last */
@@ -149,7 +146,8 @@ struct ngx_http_agentstream_tr_part_s {
                                                            tr->unknown */
     ngx_queue_t                              openm;     /* in fresh or stale of
                                                            its message */
-    ngx_http_agentstream_tr_call_t          *call;      /* of a tool */
+    ngx_http_agentstream_tr_tool_t          *tool;      /* the tool call that
+                                                           it describes */
     ngx_str_t                                text;      /* of a summary */
     ngx_uint_t                               mark;      /* see tr->mark */
 };
@@ -157,7 +155,7 @@ struct ngx_http_agentstream_tr_part_s {
 
 /* a tool call; several parts may describe it, one after the other */
 
-struct ngx_http_agentstream_tr_call_s {
+struct ngx_http_agentstream_tr_tool_s {
     ngx_str_node_t                           sn;        /* by session and
                                                            callID; only the
                                                            newest is in the
@@ -174,7 +172,7 @@ struct ngx_http_agentstream_tr_call_s {
     ngx_http_agentstream_tr_session_t       *session;
     ngx_http_agentstream_acp_buf_t           pending;   /* the latest state, if
                                                            it was not sent */
-    ngx_uint_t                               ncalls;    /* of the first one:
+    ngx_uint_t                               nsame;     /* of the first one:
                                                            tool calls with its
                                                            id */
     ngx_uint_t                               number;
@@ -203,8 +201,9 @@ struct ngx_http_agentstream_tr_ask_s {
     ngx_str_node_t                           sn;        /* by id */
     ngx_http_agentstream_tr_session_t       *session;
     ngx_queue_t                              queue;     /* in tr->waiting */
-    ngx_queue_t                              of_call;   /* in asks of its call,
-                                                           if it has one */
+    ngx_queue_t                              of_tool;   /* in asks of its
+                                                           tool call, if it
+                                                           has one */
     ngx_uint_t                               mark;      /* see tr->asked */
     unsigned                                 permission:1;
     unsigned                                 waits:1;
@@ -251,7 +250,7 @@ struct ngx_http_agentstream_translate_s {
     ngx_rbtree_t                             sessions;  /* without the root */
     ngx_rbtree_t                             messages;
     ngx_rbtree_t                             parts;
-    ngx_rbtree_t                             calls;
+    ngx_rbtree_t                             tools;
     ngx_rbtree_t                             names;     /* tool calls by id */
     ngx_rbtree_t                             asks;
     ngx_rbtree_t                             due;       /* throttled tool calls
@@ -330,7 +329,7 @@ ngx_int_t ngx_http_agentstream_translate_send(
 /* the packet that is sent next is the first of its part; ids may be NULL from
    the right */
 void ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
-    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *call);
+    ngx_str_t *session, ngx_str_t *message, ngx_str_t *part, ngx_str_t *tool);
 
 
 /* translate_memory.c; NULL and NGX_ERROR: no memory, or the turn's limit is
@@ -493,22 +492,22 @@ void ngx_http_agentstream_translate_text_retry(
 ngx_int_t ngx_http_agentstream_translate_tool_update(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_http_agentstream_json_t *json, ngx_uint_t value);
-ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_create(
+ngx_http_agentstream_tr_tool_t *ngx_http_agentstream_translate_tool_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
 /* digest of a progress packet, independent of its time */
 uint32_t ngx_http_agentstream_translate_tool_digest(
     ngx_http_agentstream_record_t *record);
 /* the newest tool call of that id in the session, or NULL */
-ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_find(
+ngx_http_agentstream_tr_tool_t *ngx_http_agentstream_translate_tool_find(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id);
 /* the tool call that clients know by that id, or NULL */
-ngx_http_agentstream_tr_call_t *ngx_http_agentstream_translate_tool_named(
+ngx_http_agentstream_tr_tool_t *ngx_http_agentstream_translate_tool_named(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
 void ngx_http_agentstream_translate_tool_close(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call);
+    ngx_http_agentstream_tr_tool_t *tool);
 ngx_int_t ngx_http_agentstream_translate_tool_flush(
     ngx_http_agentstream_translate_t *tr, ngx_msec_t *next);
 
@@ -532,10 +531,10 @@ ngx_uint_t ngx_http_agentstream_translate_tool_state_kind(
 
 /* translate_ask.c */
 
-/* call: the tool call that asks, or NULL */
+/* tool: the tool call that asks, or NULL */
 ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
-    ngx_http_agentstream_tr_call_t *call, ngx_str_t *id,
+    ngx_http_agentstream_tr_tool_t *tool, ngx_str_t *id,
     ngx_uint_t permission);
 ngx_http_agentstream_tr_ask_t *ngx_http_agentstream_translate_ask_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
@@ -552,12 +551,12 @@ ngx_int_t ngx_http_agentstream_translate_ask_answer(
     ngx_uint_t permission, ngx_uint_t rejected);
 /* the tool call that asked is about to end, and the answer was not seen */
 ngx_int_t ngx_http_agentstream_translate_ask_missed(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
     ngx_http_agentstream_tr_state_t *st);
 /* the tool call that asked has ended, answered or not */
 void ngx_http_agentstream_translate_ask_done(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call);
+    ngx_http_agentstream_tr_tool_t *tool);
 ngx_int_t ngx_http_agentstream_translate_ask_plan(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t todos);

@@ -294,8 +294,8 @@ ngx_http_agentstream_translate_part_remove(
         }
     }
 
-    if (part->call) {
-        ngx_http_agentstream_translate_tool_close(tr, part->call);
+    if (part->tool) {
+        ngx_http_agentstream_translate_tool_close(tr, part->tool);
     }
 
     ngx_str_null(&part->text);

@@ -26,12 +26,12 @@ static ngx_int_t ngx_http_agentstream_translate_restore_packet(
 static ngx_int_t ngx_http_agentstream_translate_restore_origin(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *origin,
     ngx_http_agentstream_tr_session_t **s,
-    ngx_http_agentstream_tr_message_t **m, ngx_str_t *part, ngx_str_t *call);
+    ngx_http_agentstream_tr_message_t **m, ngx_str_t *part, ngx_str_t *tool);
 static ngx_http_agentstream_tr_part_t *
     ngx_http_agentstream_translate_restore_part(
     ngx_http_agentstream_translate_t *tr, ngx_uint_t number,
     ngx_str_t *origin);
-static ngx_int_t ngx_http_agentstream_translate_restore_call(
+static ngx_int_t ngx_http_agentstream_translate_restore_tool(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
 static void ngx_http_agentstream_translate_restore_discard(
@@ -113,7 +113,7 @@ ngx_http_agentstream_translate_restore_packet(
         if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START
             || record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_PROGRESS)
         {
-            return ngx_http_agentstream_translate_restore_call(tr, part,
+            return ngx_http_agentstream_translate_restore_tool(tr, part,
                                                                record, json);
         }
 
@@ -193,7 +193,7 @@ static ngx_int_t
 ngx_http_agentstream_translate_restore_origin(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *origin,
     ngx_http_agentstream_tr_session_t **s,
-    ngx_http_agentstream_tr_message_t **m, ngx_str_t *part, ngx_str_t *call)
+    ngx_http_agentstream_tr_message_t **m, ngx_str_t *part, ngx_str_t *tool)
 {
     u_char      *p, *last, *end;
     ngx_str_t    ids[4];
@@ -216,7 +216,7 @@ ngx_http_agentstream_translate_restore_origin(
     }
 
     *part = ids[2];
-    *call = ids[3];
+    *tool = ids[3];
 
     *s = ngx_http_agentstream_translate_session_find(tr, &ids[0]);
     if (*s == NULL) {
@@ -239,7 +239,7 @@ ngx_http_agentstream_translate_restore_part(
     ngx_http_agentstream_translate_t *tr, ngx_uint_t number,
     ngx_str_t *origin)
 {
-    ngx_str_t                            id, call;
+    ngx_str_t                            id, tool;
     ngx_http_agentstream_tr_part_t     **element, *part;
     ngx_http_agentstream_tr_message_t   *m;
     ngx_http_agentstream_tr_session_t   *s;
@@ -261,7 +261,7 @@ ngx_http_agentstream_translate_restore_part(
 
     if (number != tr->restored->nelts + 1
         || ngx_http_agentstream_translate_restore_origin(tr, origin, &s, &m,
-                                                         &id, &call)
+                                                         &id, &tool)
            != NGX_OK)
     {
         return NULL;
@@ -278,13 +278,13 @@ ngx_http_agentstream_translate_restore_part(
 
     ngx_http_agentstream_translate_keep_part(tr, part);
 
-    if (call.len && part->call == NULL) {
+    if (tool.len && part->tool == NULL) {
         /* the function below takes the next number by itself */
 
         tr->number = number - 1;
-        part->call = ngx_http_agentstream_translate_tool_create(tr, s, &call);
+        part->tool = ngx_http_agentstream_translate_tool_create(tr, s, &tool);
 
-        if (part->call == NULL) {
+        if (part->tool == NULL) {
             return NULL;
         }
     }
@@ -296,16 +296,16 @@ ngx_http_agentstream_translate_restore_part(
 
 
 static ngx_int_t
-ngx_http_agentstream_translate_restore_call(
+ngx_http_agentstream_translate_restore_tool(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json)
 {
     ngx_uint_t                       v;
-    ngx_http_agentstream_tr_call_t  *call;
+    ngx_http_agentstream_tr_tool_t  *tool;
 
-    call = part->call;
+    tool = part->tool;
 
-    if (call == NULL) {
+    if (tool == NULL) {
         return NGX_ERROR;
     }
 
@@ -316,20 +316,20 @@ ngx_http_agentstream_translate_restore_call(
     v = ngx_http_agentstream_json_get(json, json->root, "status");
 
     if (ngx_http_agentstream_json_is(json, v, "completed")) {
-        call->status = NGX_HTTP_AGENTSTREAM_ACP_COMPLETED;
+        tool->status = NGX_HTTP_AGENTSTREAM_ACP_COMPLETED;
 
     } else if (ngx_http_agentstream_json_is(json, v, "failed")) {
-        call->status = NGX_HTTP_AGENTSTREAM_ACP_FAILED;
+        tool->status = NGX_HTTP_AGENTSTREAM_ACP_FAILED;
 
     } else if (ngx_http_agentstream_json_is(json, v, "in_progress")) {
-        call->status = NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS;
+        tool->status = NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS;
     }
 
-    call->digest = ngx_http_agentstream_translate_tool_digest(record);
-    call->len = record->json.len + record->text.len;
+    tool->digest = ngx_http_agentstream_translate_tool_digest(record);
+    tool->len = record->json.len + record->text.len;
 
-    if (call->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
-        ngx_http_agentstream_translate_tool_close(tr, call);
+    if (tool->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
+        ngx_http_agentstream_translate_tool_close(tr, tool);
     }
 
     return NGX_OK;
@@ -387,7 +387,7 @@ ngx_http_agentstream_translate_restore_ask(
     ngx_str_t                           text, asks, session;
     ngx_uint_t                          v;
     ngx_http_agentstream_tr_ask_t      *ask;
-    ngx_http_agentstream_tr_call_t     *call;
+    ngx_http_agentstream_tr_tool_t     *tool;
     ngx_http_agentstream_tr_session_t  *s;
 
     text = ngx_http_agentstream_translate_restore_text(json,
@@ -428,13 +428,13 @@ ngx_http_agentstream_translate_restore_ask(
         asks = ngx_http_agentstream_translate_restore_text(json, "toolCallId");
     }
 
-    call = ngx_http_agentstream_translate_tool_named(tr, &asks);
+    tool = ngx_http_agentstream_translate_tool_named(tr, &asks);
 
-    if (call && call->session != s) {
-        call = NULL;
+    if (tool && tool->session != s) {
+        tool = NULL;
     }
 
-    ask = ngx_http_agentstream_translate_ask_create(tr, s, call, &text,
+    ask = ngx_http_agentstream_translate_ask_create(tr, s, tool, &text,
                                                     permission);
     if (ask == NULL) {
         return NGX_ERROR;

@@ -36,25 +36,25 @@ static ngx_int_t ngx_http_agentstream_translate_tool_status(
 static uint32_t ngx_http_agentstream_translate_tool_key(
     ngx_http_agentstream_tr_session_t *s, ngx_str_t *id);
 static ngx_int_t ngx_http_agentstream_translate_tool_start(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
-    ngx_http_agentstream_acp_tool_t *tool);
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
+    ngx_http_agentstream_acp_tool_t *acp);
 static ngx_int_t ngx_http_agentstream_translate_tool_progress(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
     ngx_http_agentstream_tr_state_t *st);
 static ngx_uint_t ngx_http_agentstream_translate_tool_affords(
-    ngx_http_agentstream_tr_call_t *call);
+    ngx_http_agentstream_tr_tool_t *tool);
 static ngx_msec_t ngx_http_agentstream_translate_tool_due(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call);
+    ngx_http_agentstream_tr_tool_t *tool);
 static void ngx_http_agentstream_translate_tool_wait(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
     uint32_t digest);
 static void ngx_http_agentstream_translate_tool_drop(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call);
+    ngx_http_agentstream_tr_tool_t *tool);
 static ngx_int_t ngx_http_agentstream_translate_tool_send(
     ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call);
+    ngx_http_agentstream_tr_tool_t *tool);
 static ngx_int_t ngx_http_agentstream_translate_tool_task(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_tr_state_t *st);
@@ -68,7 +68,7 @@ ngx_http_agentstream_translate_tool_update(
     ngx_int_t                           rc;
     ngx_str_t                           id;
     ngx_uint_t                          v;
-    ngx_http_agentstream_tr_call_t     *call;
+    ngx_http_agentstream_tr_tool_t     *tool;
     ngx_http_agentstream_tr_state_t     st;
     ngx_http_agentstream_tr_session_t  *s;
 
@@ -101,7 +101,7 @@ ngx_http_agentstream_translate_tool_update(
     if (st.tool.status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
         rc = ngx_http_agentstream_opencode_called(json, value, st.state);
 
-        part->message->called |= (rc == NGX_OK);
+        part->message->used_tools |= (rc == NGX_OK);
         part->message->rejected |= (rc == NGX_ABORT);
     }
 
@@ -109,15 +109,15 @@ ngx_http_agentstream_translate_tool_update(
     st.tool.kind = ngx_http_agentstream_translate_tool_state_kind(tr,
                                                              &st.tool.name);
 
-    call = part->call;
+    tool = part->tool;
 
-    if (call == NULL) {
-        call = ngx_http_agentstream_translate_tool_find(tr, s, &id);
+    if (tool == NULL) {
+        tool = ngx_http_agentstream_translate_tool_find(tr, s, &id);
 
-        if (call == NULL || !call->open) {
+        if (tool == NULL || !tool->open) {
 
-            call = ngx_http_agentstream_translate_tool_create(tr, s, &id);
-            if (call == NULL) {
+            tool = ngx_http_agentstream_translate_tool_create(tr, s, &id);
+            if (tool == NULL) {
                 return NGX_ERROR;
             }
 
@@ -125,21 +125,21 @@ ngx_http_agentstream_translate_tool_update(
                                                 &part->message->sn.str,
                                                 &part->sn.str, &id);
 
-            if (ngx_http_agentstream_translate_tool_start(tr, call, &st.tool)
+            if (ngx_http_agentstream_translate_tool_start(tr, tool, &st.tool)
                 != NGX_OK)
             {
                 return NGX_ERROR;
             }
         }
 
-        part->call = call;
+        part->tool = tool;
     }
 
-    if (!call->open || st.tool.status < call->status) {
+    if (!tool->open || st.tool.status < tool->status) {
         return NGX_OK;
     }
 
-    st.tool.id = call->id;
+    st.tool.id = tool->id;
 
     v = ngx_http_agentstream_json_get(json, st.state, "title");
     id = ngx_http_agentstream_json_string(json, v);
@@ -152,14 +152,14 @@ ngx_http_agentstream_translate_tool_update(
         return NGX_ERROR;
     }
 
-    if (tr->gap && !ngx_queue_empty(&call->asks)
+    if (tr->gap && !ngx_queue_empty(&tool->asks)
         && st.tool.status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED
-        && ngx_http_agentstream_translate_ask_missed(tr, call, &st) != NGX_OK)
+        && ngx_http_agentstream_translate_ask_missed(tr, tool, &st) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return ngx_http_agentstream_translate_tool_progress(tr, call, &st);
+    return ngx_http_agentstream_translate_tool_progress(tr, tool, &st);
 }
 
 
@@ -191,12 +191,12 @@ ngx_http_agentstream_translate_tool_status(ngx_http_agentstream_json_t *json,
 }
 
 
-ngx_http_agentstream_tr_call_t *
+ngx_http_agentstream_tr_tool_t *
 ngx_http_agentstream_translate_tool_find(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_session_t *s, ngx_str_t *id)
 {
-    return (ngx_http_agentstream_tr_call_t *)
-               ngx_str_rbtree_lookup(&tr->calls, id,
+    return (ngx_http_agentstream_tr_tool_t *)
+               ngx_str_rbtree_lookup(&tr->tools, id,
                               ngx_http_agentstream_translate_tool_key(s, id));
 }
 
@@ -212,7 +212,7 @@ ngx_http_agentstream_translate_tool_key(ngx_http_agentstream_tr_session_t *s,
 }
 
 
-ngx_http_agentstream_tr_call_t *
+ngx_http_agentstream_tr_tool_t *
 ngx_http_agentstream_translate_tool_named(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *id)
 {
@@ -221,35 +221,35 @@ ngx_http_agentstream_translate_tool_named(ngx_http_agentstream_translate_t *tr,
     name = ngx_str_rbtree_lookup(&tr->names, id,
                                  ngx_murmur_hash2(id->data, id->len));
 
-    return name ? (ngx_http_agentstream_tr_call_t *)
+    return name ? (ngx_http_agentstream_tr_tool_t *)
                       ((u_char *) name
-                       - offsetof(ngx_http_agentstream_tr_call_t, name))
+                       - offsetof(ngx_http_agentstream_tr_tool_t, name))
                 : NULL;
 }
 
 
-ngx_http_agentstream_tr_call_t *
+ngx_http_agentstream_tr_tool_t *
 ngx_http_agentstream_translate_tool_create(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_str_t *id)
 {
     u_char                          *p;
-    ngx_http_agentstream_tr_call_t  *call, *first, *older;
+    ngx_http_agentstream_tr_tool_t  *tool, *first, *older;
 
-    call = ngx_http_agentstream_translate_alloc(tr,
-                                      sizeof(ngx_http_agentstream_tr_call_t));
-    if (call == NULL) {
+    tool = ngx_http_agentstream_translate_alloc(tr,
+                                      sizeof(ngx_http_agentstream_tr_tool_t));
+    if (tool == NULL) {
         return NULL;
     }
 
-    if (ngx_http_agentstream_translate_copy(tr, &call->id, id) != NGX_OK) {
+    if (ngx_http_agentstream_translate_copy(tr, &tool->id, id) != NGX_OK) {
         return NULL;
     }
 
-    call->sn.str = call->id;
-    call->ncalls = 1;
+    tool->sn.str = tool->id;
+    tool->nsame = 1;
 
-    first = ngx_http_agentstream_translate_tool_named(tr, &call->id);
+    first = ngx_http_agentstream_translate_tool_named(tr, &tool->id);
 
     if (first) {
         p = ngx_http_agentstream_translate_alloc(tr,
@@ -258,71 +258,71 @@ ngx_http_agentstream_translate_tool_create(
             return NULL;
         }
 
-        call->id.data = p;
+        tool->id.data = p;
 
         do {
-            p = ngx_sprintf(call->id.data, "%V#%ui", &call->sn.str,
-                            ++first->ncalls);
-            call->id.len = p - call->id.data;
+            p = ngx_sprintf(tool->id.data, "%V#%ui", &tool->sn.str,
+                            ++first->nsame);
+            tool->id.len = p - tool->id.data;
 
-        } while (ngx_http_agentstream_translate_tool_named(tr, &call->id));
+        } while (ngx_http_agentstream_translate_tool_named(tr, &tool->id));
     }
 
-    older = ngx_http_agentstream_translate_tool_find(tr, s, &call->sn.str);
+    older = ngx_http_agentstream_translate_tool_find(tr, s, &tool->sn.str);
 
     if (older) {
-        ngx_rbtree_delete(&tr->calls, &older->sn.node);
+        ngx_rbtree_delete(&tr->tools, &older->sn.node);
     }
 
-    call->sn.node.key = ngx_http_agentstream_translate_tool_key(s,
-                                                               &call->sn.str);
-    call->name.str = call->id;
-    call->name.node.key = ngx_murmur_hash2(call->id.data, call->id.len);
-    call->session = s;
-    call->number = ++tr->number;
-    call->open = 1;
+    tool->sn.node.key = ngx_http_agentstream_translate_tool_key(s,
+                                                               &tool->sn.str);
+    tool->name.str = tool->id;
+    tool->name.node.key = ngx_murmur_hash2(tool->id.data, tool->id.len);
+    tool->session = s;
+    tool->number = ++tr->number;
+    tool->open = 1;
 
-    ngx_queue_init(&call->asks);
+    ngx_queue_init(&tool->asks);
 
-    ngx_rbtree_insert(&tr->calls, &call->sn.node);
-    ngx_rbtree_insert(&tr->names, &call->name.node);
+    ngx_rbtree_insert(&tr->tools, &tool->sn.node);
+    ngx_rbtree_insert(&tr->names, &tool->name.node);
 
     tr->state.nopen++;
 
-    return call;
+    return tool;
 }
 
 
 void
 ngx_http_agentstream_translate_tool_close(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call)
+    ngx_http_agentstream_tr_tool_t *tool)
 {
-    ngx_http_agentstream_translate_tool_drop(tr, call);
+    ngx_http_agentstream_translate_tool_drop(tr, tool);
 
-    if (call->open) {
-        call->open = 0;
+    if (tool->open) {
+        tool->open = 0;
         tr->state.nopen--;
 
-        ngx_http_agentstream_translate_ask_done(tr, call);
+        ngx_http_agentstream_translate_ask_done(tr, tool);
     }
 }
 
 
 static ngx_int_t
 ngx_http_agentstream_translate_tool_start(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call,
-    ngx_http_agentstream_acp_tool_t *tool)
+    ngx_http_agentstream_tr_tool_t *tool,
+    ngx_http_agentstream_acp_tool_t *acp)
 {
     ngx_http_agentstream_acp_buf_t   *b;
     ngx_http_agentstream_acp_tool_t   start;
 
-    if (ngx_http_agentstream_tr_mute(tr, call->session)) {
+    if (ngx_http_agentstream_tr_mute(tr, tool->session)) {
         tr->origin.len = 0;
         return NGX_OK;
     }
 
-    start = *tool;
-    start.id = call->id;
+    start = *acp;
+    start.id = tool->id;
     start.status = NGX_HTTP_AGENTSTREAM_ACP_PENDING;
     ngx_str_set(&start.input, "{}");
 
@@ -335,16 +335,16 @@ ngx_http_agentstream_translate_tool_start(ngx_http_agentstream_translate_t *tr,
 
     } else {
         ngx_http_agentstream_acp_tool_close(b, &start.name,
-                                            &call->session->fields);
+                                            &tool->session->fields);
     }
 
-    return ngx_http_agentstream_translate_send(tr, call->number);
+    return ngx_http_agentstream_translate_send(tr, tool->number);
 }
 
 
 static ngx_int_t
 ngx_http_agentstream_translate_tool_progress(
-    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_call_t *call,
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
     ngx_http_agentstream_tr_state_t *st)
 {
     uint32_t                         digest;
@@ -355,31 +355,31 @@ ngx_http_agentstream_translate_tool_progress(
 
     b = &tr->buf;
 
-    ngx_http_agentstream_translate_tool_state_build(tr, call->session, st);
+    ngx_http_agentstream_translate_tool_state_build(tr, tool->session, st);
 
     if (ngx_http_agentstream_acp_end(b, &record) != NGX_OK) {
         return NGX_ERROR;
     }
 
     digest = ngx_http_agentstream_translate_tool_digest(&record);
-    repeated = (st->tool.status == call->status);
+    repeated = (st->tool.status == tool->status);
 
     if (st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS) {
-        ngx_http_agentstream_tr_active(tr, call->session);
+        ngx_http_agentstream_tr_active(tr, tool->session);
     }
 
-    if (repeated && digest == call->digest && b->len == call->len) {
-        ngx_http_agentstream_translate_tool_drop(tr, call);
+    if (repeated && digest == tool->digest && b->len == tool->len) {
+        ngx_http_agentstream_translate_tool_drop(tr, tool);
         return NGX_OK;
     }
 
-    if (call->len == 0 && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_PENDING
+    if (tool->len == 0 && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_PENDING
         && st->tool.input.len == 2)
     {
         /* an empty object or array: the start contains the same */
 
-        call->digest = digest;
-        call->len = b->len;
+        tool->digest = digest;
+        tool->len = b->len;
 
         return NGX_OK;
     }
@@ -387,41 +387,41 @@ ngx_http_agentstream_translate_tool_progress(
     if (repeated && tr->conf.tool_throttle
         && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS)
     {
-        if (call->waits && digest == call->pending_digest
-            && b->len == call->pending.len)
+        if (tool->waits && digest == tool->pending_digest
+            && b->len == tool->pending.len)
         {
             return NGX_OK;
         }
 
-        call->earned += (st->output.len > call->output)
-                        ? st->output.len - call->output
+        tool->earned += (st->output.len > tool->output)
+                        ? st->output.len - tool->output
                         : NGX_HTTP_AGENTSTREAM_TR_CHANGED;
-        call->output = st->output.len;
+        tool->output = st->output.len;
 
-        if (ngx_http_agentstream_translate_tool_due(tr, call) != 0) {
-            ngx_http_agentstream_translate_tool_wait(tr, call, digest);
+        if (ngx_http_agentstream_translate_tool_due(tr, tool) != 0) {
+            ngx_http_agentstream_translate_tool_wait(tr, tool, digest);
             return NGX_OK;
         }
 
-        call->spent += b->len;
+        tool->spent += b->len;
     }
 
-    ngx_http_agentstream_translate_tool_drop(tr, call);
+    ngx_http_agentstream_translate_tool_drop(tr, tool);
 
     rc = NGX_OK;
 
-    if (!ngx_http_agentstream_tr_mute(tr, call->session)) {
-        rc = ngx_http_agentstream_translate_send(tr, call->number);
+    if (!ngx_http_agentstream_tr_mute(tr, tool->session)) {
+        rc = ngx_http_agentstream_translate_send(tr, tool->number);
     }
 
-    call->status = st->tool.status;
-    call->output = st->output.len;
-    call->time = tr->now;
-    call->digest = digest;
-    call->len = b->len;
+    tool->status = st->tool.status;
+    tool->output = st->output.len;
+    tool->time = tr->now;
+    tool->digest = digest;
+    tool->len = b->len;
 
-    if (call->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
-        ngx_http_agentstream_translate_tool_close(tr, call);
+    if (tool->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
+        ngx_http_agentstream_translate_tool_close(tr, tool);
     }
 
     return rc;
@@ -458,9 +458,9 @@ ngx_http_agentstream_translate_tool_digest(
 
 static ngx_uint_t
 ngx_http_agentstream_translate_tool_affords(
-    ngx_http_agentstream_tr_call_t *call)
+    ngx_http_agentstream_tr_tool_t *tool)
 {
-    return call->spent <= call->earned + NGX_HTTP_AGENTSTREAM_TR_CREDIT;
+    return tool->spent <= tool->earned + NGX_HTTP_AGENTSTREAM_TR_CREDIT;
 }
 
 
@@ -468,15 +468,15 @@ ngx_http_agentstream_translate_tool_affords(
 
 static ngx_msec_t
 ngx_http_agentstream_translate_tool_due(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call)
+    ngx_http_agentstream_tr_tool_t *tool)
 {
     ngx_msec_t  passed;
 
-    if (!ngx_http_agentstream_translate_tool_affords(call)) {
+    if (!ngx_http_agentstream_translate_tool_affords(tool)) {
         return NGX_HTTP_AGENTSTREAM_TR_NEVER;
     }
 
-    passed = tr->now - call->time;
+    passed = tr->now - tool->time;
 
     return (passed < tr->conf.tool_throttle) ? tr->conf.tool_throttle - passed
                                              : 0;
@@ -485,60 +485,60 @@ ngx_http_agentstream_translate_tool_due(ngx_http_agentstream_translate_t *tr,
 
 static void
 ngx_http_agentstream_translate_tool_wait(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call, uint32_t digest)
+    ngx_http_agentstream_tr_tool_t *tool, uint32_t digest)
 {
     ngx_http_agentstream_acp_buf_t  b;
 
-    if (tr->throttled - call->pending.size + tr->buf.size
+    if (tr->throttled - tool->pending.size + tr->buf.size
         > NGX_HTTP_AGENTSTREAM_TR_PENDING)
     {
         /* the next state contains the same output */
-        ngx_http_agentstream_translate_tool_drop(tr, call);
+        ngx_http_agentstream_translate_tool_drop(tr, tool);
         return;
     }
 
-    tr->throttled += tr->buf.size - call->pending.size;
+    tr->throttled += tr->buf.size - tool->pending.size;
 
-    b = call->pending;
-    call->pending = tr->buf;
+    b = tool->pending;
+    tool->pending = tr->buf;
     tr->buf = b;
 
-    call->pending_digest = digest;
+    tool->pending_digest = digest;
 
-    if (!call->waits) {
-        call->waits = 1;
-        ngx_queue_insert_tail(&tr->pending, &call->queue);
+    if (!tool->waits) {
+        tool->waits = 1;
+        ngx_queue_insert_tail(&tr->pending, &tool->queue);
     }
 
-    if (!call->timed && ngx_http_agentstream_translate_tool_affords(call)) {
-        call->timed = 1;
-        call->due.key = call->time;
-        ngx_rbtree_insert(&tr->due, &call->due);
+    if (!tool->timed && ngx_http_agentstream_translate_tool_affords(tool)) {
+        tool->timed = 1;
+        tool->due.key = tool->time;
+        ngx_rbtree_insert(&tr->due, &tool->due);
     }
 }
 
 
 static void
 ngx_http_agentstream_translate_tool_drop(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call)
+    ngx_http_agentstream_tr_tool_t *tool)
 {
-    if (call->timed) {
-        call->timed = 0;
-        ngx_rbtree_delete(&tr->due, &call->due);
+    if (tool->timed) {
+        tool->timed = 0;
+        ngx_rbtree_delete(&tr->due, &tool->due);
     }
 
-    if (call->waits) {
-        call->waits = 0;
-        ngx_queue_remove(&call->queue);
-        tr->throttled -= call->pending.size;
-        ngx_http_agentstream_acp_destroy(&call->pending);
+    if (tool->waits) {
+        tool->waits = 0;
+        ngx_queue_remove(&tool->queue);
+        tr->throttled -= tool->pending.size;
+        ngx_http_agentstream_acp_destroy(&tool->pending);
     }
 }
 
 
 static ngx_int_t
 ngx_http_agentstream_translate_tool_send(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_call_t *call)
+    ngx_http_agentstream_tr_tool_t *tool)
 {
     u_char     *p;
     ngx_int_t   rc;
@@ -546,27 +546,27 @@ ngx_http_agentstream_translate_tool_send(ngx_http_agentstream_translate_t *tr,
     /* it gets the time at which it is sent, not the one at which it was
        made */
 
-    p = call->pending.start
-        + ngx_http_agentstream_acp_timestamp_offset(call->pending.type);
+    p = tool->pending.start
+        + ngx_http_agentstream_acp_timestamp_offset(tool->pending.type);
     ngx_memcpy(p, tr->timestamp, NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN);
 
-    call->time = tr->now;
-    call->digest = call->pending_digest;
-    call->len = call->pending.len;
-    call->spent += call->pending.len;
+    tool->time = tr->now;
+    tool->digest = tool->pending_digest;
+    tool->len = tool->pending.len;
+    tool->spent += tool->pending.len;
 
     ngx_http_agentstream_acp_destroy(&tr->buf);
 
-    tr->throttled -= call->pending.size;
-    tr->buf = call->pending;
-    ngx_memzero(&call->pending, sizeof(ngx_http_agentstream_acp_buf_t));
+    tr->throttled -= tool->pending.size;
+    tr->buf = tool->pending;
+    ngx_memzero(&tool->pending, sizeof(ngx_http_agentstream_acp_buf_t));
 
-    ngx_http_agentstream_translate_tool_drop(tr, call);
+    ngx_http_agentstream_translate_tool_drop(tr, tool);
 
     rc = NGX_OK;
 
-    if (!ngx_http_agentstream_tr_mute(tr, call->session)) {
-        rc = ngx_http_agentstream_translate_send(tr, call->number);
+    if (!ngx_http_agentstream_tr_mute(tr, tool->session)) {
+        rc = ngx_http_agentstream_translate_send(tr, tool->number);
     }
 
     return rc;
@@ -578,18 +578,18 @@ ngx_http_agentstream_translate_tool_flush(ngx_http_agentstream_translate_t *tr,
     ngx_msec_t *next)
 {
     ngx_rbtree_node_t               *node;
-    ngx_http_agentstream_tr_call_t  *call;
+    ngx_http_agentstream_tr_tool_t  *tool;
 
     *next = NGX_HTTP_AGENTSTREAM_TR_NEVER;
 
     while (tr->due.root != &tr->sentinel) {
 
         node = ngx_rbtree_min(tr->due.root, &tr->sentinel);
-        call = (ngx_http_agentstream_tr_call_t *)
+        tool = (ngx_http_agentstream_tr_tool_t *)
                    ((u_char *) node
-                    - offsetof(ngx_http_agentstream_tr_call_t, due));
+                    - offsetof(ngx_http_agentstream_tr_tool_t, due));
 
-        *next = ngx_http_agentstream_translate_tool_due(tr, call);
+        *next = ngx_http_agentstream_translate_tool_due(tr, tool);
 
         if (*next != 0) {
             break;
@@ -597,7 +597,7 @@ ngx_http_agentstream_translate_tool_flush(ngx_http_agentstream_translate_t *tr,
 
         *next = NGX_HTTP_AGENTSTREAM_TR_NEVER;
 
-        if (ngx_http_agentstream_translate_tool_send(tr, call) != NGX_OK) {
+        if (ngx_http_agentstream_translate_tool_send(tr, tool) != NGX_OK) {
             return NGX_ERROR;
         }
     }

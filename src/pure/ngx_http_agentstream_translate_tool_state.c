@@ -18,10 +18,10 @@ typedef struct {
     u_char                                   kind;      /* of kinds "seed" */
     u_char                                   acp_kind;
     u_char                                   finder;    /* has locations */
-} ngx_http_agentstream_tr_tool_t;
+} ngx_http_agentstream_tr_kind_t;
 
 
-static ngx_http_agentstream_tr_tool_t *
+static ngx_http_agentstream_tr_kind_t *
     ngx_http_agentstream_translate_tool_state_find(
     ngx_str_t *name);
 static void ngx_http_agentstream_translate_tool_state_output(
@@ -48,7 +48,7 @@ static void ngx_http_agentstream_translate_tool_state_locations(
      && ngx_strncmp((st)->tool.name.data, text, sizeof(text) - 1) == 0)
 
 
-static ngx_http_agentstream_tr_tool_t  ngx_http_agentstream_tr_tools[] = {
+static ngx_http_agentstream_tr_kind_t  ngx_http_agentstream_tr_tools[] = {
 
     { ngx_string("bash"), NGX_HTTP_AGENTSTREAM_ACP_EXECUTE,
       NGX_HTTP_AGENTSTREAM_ACP_EXECUTE, 0 },
@@ -105,10 +105,10 @@ static ngx_http_agentstream_tr_tool_t  ngx_http_agentstream_tr_tools[] = {
 };
 
 
-static ngx_http_agentstream_tr_tool_t *
+static ngx_http_agentstream_tr_kind_t *
 ngx_http_agentstream_translate_tool_state_find(ngx_str_t *name)
 {
-    ngx_http_agentstream_tr_tool_t  *tool;
+    ngx_http_agentstream_tr_kind_t  *tool;
 
     for (tool = ngx_http_agentstream_tr_tools; tool->name.len; tool++) {
         if (ngx_http_agentstream_tr_eq(&tool->name, name)) {
@@ -126,7 +126,7 @@ ngx_uint_t
 ngx_http_agentstream_translate_tool_state_kind(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *name)
 {
-    ngx_http_agentstream_tr_tool_t  *tool;
+    ngx_http_agentstream_tr_kind_t  *tool;
 
     tool = ngx_http_agentstream_translate_tool_state_find(name);
 
@@ -431,7 +431,7 @@ ngx_http_agentstream_translate_tool_state_locations(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
 {
     ngx_str_t                        path;
-    ngx_http_agentstream_tr_tool_t  *tool;
+    ngx_http_agentstream_tr_kind_t  *tool;
 
     tool = ngx_http_agentstream_translate_tool_state_find(&st->tool.name);
 
