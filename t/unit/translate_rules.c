@@ -634,6 +634,50 @@ test_confusion(void)
 }
 
 
+/* broken by: another packet before turn_started, turn_started twice, before the
+   end of a turn that never began, or not behind stream_reset */
+
+static void
+test_announced(void)
+{
+    ngx_int_t  rc;
+
+    f.conf.announce = 1;
+
+    begin();
+    tap_is(ngx_http_agentstream_translate_state(f.tr)->started, 0,
+           "nothing was said");
+    text("prt_1", "msg_a", "a", 1);
+    tap_is(ngx_http_agentstream_translate_start(f.tr), NGX_OK, "once more");
+    tap_is(ngx_http_agentstream_translate_state(f.tr)->started, 1,
+           "it was said");
+    expect("turn_started\nagent_message msg_a 'a'", "it begins, once");
+    finish("end end_turn", "end");
+
+    f.conf.announce = 1;
+
+    begin_bare();
+    rc = ngx_http_agentstream_translate_fail(f.tr, 502, "x", NULL);
+    tap_is(rc, NGX_OK, "it fails");
+    finish("error 502 'x'", "the end of what never began");
+
+    begin();
+    ngx_http_agentstream_translate_reset_first(f.tr, "expired");
+    tap_is(f.seq, 0, "nothing as long as there is nothing");
+    text("prt_1", "msg_a", "a", 1);
+    expect("stream_reset\nturn_started\nagent_message msg_a 'a'",
+           "told anew");
+    finish("end end_turn", "end");
+
+    begin_bare();
+    ngx_http_agentstream_translate_reset_first(f.tr, "expired");
+    rc = ngx_http_agentstream_translate_fail(f.tr, 502, "x", NULL);
+    tap_is(rc, NGX_OK, "it fails");
+    finish("stream_reset\nturn_started\nerror 502 'x'",
+           "told anew, also when it fails");
+}
+
+
 int
 main(void)
 {
@@ -646,6 +690,7 @@ main(void)
     test_errors();
     test_history();
     test_confusion();
+    test_announced();
 
     return tap_done();
 }

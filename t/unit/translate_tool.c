@@ -501,6 +501,112 @@ test_asks_missed(void)
 }
 
 
+/* of the last packet: what its three places say, and whether they say it all */
+
+static void
+printed(const char *expected, const char *name)
+{
+    cJSON  *packet, *raw, *metadata, *block;
+
+    packet = cJSON_GetArrayItem(f.packets, f.seq - 1);
+    raw = cJSON_GetObjectItem(packet, "rawOutput");
+    metadata = cJSON_GetObjectItem(raw, "metadata");
+    block = cJSON_GetArrayItem(cJSON_GetObjectItem(packet, "content"), 0);
+    block = cJSON_GetObjectItem(block, "content");
+
+    tap_is_str(tap_str(field(raw, "output")), expected, name);
+    tap_is_str(tap_str(field(metadata, "output")), expected, name);
+    tap_is_str(tap_str(field(metadata, "exit")), "7", "what is behind it");
+    tap_is_str(tap_str(field(block, "text")), expected, name);
+}
+
+
+/* broken by: an output that is kept more than once, left out, put where another
+   one belongs, or not the same in all places */
+
+static void
+test_shared(void)
+{
+    size_t  bytes, kept;
+
+    static char  out[30001], expected[30001];
+
+    memset(out, 'x', 30000);
+    memcpy(out + 100, "\\n\\ud800", 8);
+    memcpy(out + 29988, "\\u00e4\\ud83d", 12);
+
+    begin();
+    tool("prt_1", "call_1", "'status':'running','input':{}");
+
+    bytes = f.bytes;
+    kept = f.kept;
+
+    event(ROOT, "message.part.updated", "'part':{'id':'prt_1',"
+          "'messageID':'msg_a','type':'tool','tool':'bash',"
+          "'callID':'call_1','state':{'status':'completed','input':{},"
+          "'output':'%s','metadata':{'a':[1],'output':'%s','exit':7}}}", out,
+          out);
+
+    tap_ok(f.bytes - bytes > 90000, "a packet of %lu bytes",
+           (unsigned long) (f.bytes - bytes));
+    tap_ok(f.kept - kept < 31000, "%lu bytes are kept of it",
+           (unsigned long) (f.kept - kept));
+
+    snprintf(expected, sizeof(expected), "%s",
+             field(cJSON_GetObjectItem(cJSON_GetArrayItem(f.packets, f.seq - 1),
+                                       "rawOutput"), "output"));
+
+    tap_ok(ngx_memcmp(expected + 100, "\n\xef\xbf\xbdx", 5) == 0,
+           "half a pair is replaced");
+    printed(expected, "an output in three places");
+
+    shown = f.seq;
+    finish("end end_turn", "end");
+
+    /* each of them its own */
+
+    memset(out, 'x', 100);
+    out[100] = '\0';
+    memcpy(expected, out, 101);
+    expected[99] = 'y';
+
+    begin();
+    event(ROOT, "message.part.updated", "'part':{'id':'prt_1',"
+          "'messageID':'msg_a','type':'tool','tool':'bash',"
+          "'callID':'call_1','state':{'status':'completed','input':{},"
+          "'output':'%s','metadata':{'output':'%s'}}}", out, expected);
+
+    tap_is_str(tap_str(field(cJSON_GetObjectItem(cJSON_GetObjectItem(
+                   cJSON_GetArrayItem(f.packets, f.seq - 1), "rawOutput"),
+                   "metadata"), "output")), expected,
+               "another text is not the shared one");
+
+    shown = f.seq;
+    finish("end end_turn", "end");
+
+    /* and a failure */
+
+    begin();
+    tool("prt_1", "call_1", "'status':'running','input':{}");
+
+    bytes = f.bytes;
+    kept = f.kept;
+    event(ROOT, "message.part.updated", "'part':{'id':'prt_1',"
+          "'messageID':'msg_a','type':'tool','tool':'bash',"
+          "'callID':'call_1','state':{'status':'error','input':{},"
+          "'error':'%s'}}", out);
+    tap_is_str(tap_str(field(cJSON_GetObjectItem(cJSON_GetArrayItem(f.packets,
+                                                                    f.seq - 1),
+                                                 "rawOutput"), "error")), out,
+               "an error in two places");
+    tap_is(f.bytes - bytes - (f.kept - kept), 100 - 2 * sizeof(uint32_t),
+           "is kept once, with two holes");
+
+    shown = f.seq;
+    finish("end end_turn", "end");
+}
+
+
 int
 main(void)
 {
@@ -508,6 +614,7 @@ main(void)
     test_states();
     test_throttle();
     test_budget();
+    test_shared();
     test_asks();
     test_asks_missed();
 
