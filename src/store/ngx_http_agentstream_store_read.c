@@ -105,10 +105,12 @@ ngx_http_agentstream_store_next(ngx_http_agentstream_zone_t *zone,
         ngx_http_agentstream_store_name_locked(node, &turn->id);
         turn->number = node->number;
 
-        turn->request_id.len = ngx_min(node->request.str.len,
-                                       sizeof(turn->request_id_data));
-        ngx_memcpy(turn->request_id_data, node->request.str.data,
-                   turn->request_id.len);
+        if (node->request.str.len) {
+            turn->request_id.len = ngx_min(node->request.str.len,
+                                           sizeof(turn->request_id_data));
+            ngx_memcpy(turn->request_id_data, node->request.str.data,
+                       turn->request_id.len);
+        }
     }
 
     ngx_http_agentstream_zone_unlock(zone);

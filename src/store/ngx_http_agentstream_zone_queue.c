@@ -100,9 +100,17 @@ ngx_http_agentstream_zone_taken_locked(ngx_http_agentstream_zone_t *zone,
 
     *node = session->running;
 
-    return (*node
-            || ngx_http_agentstream_zone_behind_locked(zone, session, ticket))
-           ? NGX_BUSY : NGX_OK;
+    if (*node
+        || ngx_http_agentstream_zone_behind_locked(zone, session, ticket))
+    {
+        return NGX_BUSY;
+    }
+
+    /* perhaps only tickets of the dead were left of it */
+
+    ngx_http_agentstream_zone_release_locked(zone, session);
+
+    return NGX_OK;
 }
 
 

@@ -10,6 +10,7 @@
 
 ngx_log_t             ngx_unit_log;
 ngx_pid_t             ngx_pid;
+ngx_int_t             ngx_ncpu = 1;
 volatile ngx_cycle_t  *ngx_cycle;
 
 
@@ -31,4 +32,11 @@ void
 ngx_log_error_core(ngx_uint_t level, ngx_log_t *log, ngx_err_t err,
     const char *fmt, ...)
 {
+}
+
+
+void
+ngx_debug_point(void)
+{
+    abort();
 }
