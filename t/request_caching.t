@@ -40,6 +40,8 @@ for my $name (sort keys %expires) {
 
     for (['a stream', 200, 'GET', "$s/events"],
          ['no stream', 204, 'GET', "$s/events?last_event_id=$last"],
+         ['no turn, as OpenCode says', 204, 'GET',
+          $t->session() . '/events'],
          ['JSON', 200, 'GET', "$s/turn"],
          ['a history', 200, 'GET', "$s/messages"],
          ['a history as a stream', 200, 'GET', "$s/messages",

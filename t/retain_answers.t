@@ -14,7 +14,8 @@
 # second step); an answer to a subagent of another session (the end of the way
 # up not compared); a way up without an end, or one step longer or shorter
 # (UNKEPT_DEPTH); a step that failed, or is of another session, or leads to what
-# is no id (rc not tested in unkept_parent_done()).
+# is no id (rc not tested in unkept_parent_done()); the id of a rebuilt turn's end
+# with a packet before it.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -208,12 +209,18 @@ check_turn($t->turn($long->{s}, 'text:3:24:0'), 'the next turn');
 
 my @held = map { { s => $t->session(), status => $_ } } 0, 500;
 
-for (@held) {
+my $unanswered = $t->session();
+
+for (@held, { s => $unanswered }) {
     $_->{c} = $t->send_message($_->{s}, 'text:600:8:20');
     hear($t, $_->{c}, 5);
 }
 
+ask('question', $unanswered);
+
 restart_nginx($t);
+
+my $end = events($t, $unanswered);
 
 for (@held) {
     my ($s, $status) = @$_{qw(s status)};
@@ -237,6 +244,14 @@ for (@held) {
        "$status: the next turn is not hit");
     check_turn($t->turn($s, 'text:3:24:0'), "$status: and one more");
 }
+
+# a question that is still there when its turn ends
+
+ok($t->wait([$end], timeout => 30), 'unanswered: the turn ends');
+is(join(' ', (types($end->packets()))[-2, -1]),
+   'question_resolved prompt_response', 'unanswered: and the question before');
+is(join(' ', map { $_->{id} ? packet_json($_)->{type} : () } $end->packets()),
+   'prompt_response', 'unanswered: only the end has an id');
 
 $t->control('config', { rules => [] });
 

@@ -36,6 +36,7 @@ static ngx_int_t ngx_http_agentstream_output_push(
     ngx_http_agentstream_output_t *out, ngx_chain_t *in);
 static void ngx_http_agentstream_output_write_handler(ngx_http_request_t *r);
 static void ngx_http_agentstream_output_timer_handler(ngx_event_t *ev);
+static ngx_int_t ngx_http_agentstream_output_no_cache(ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
     const char *key, const char *value);
 
@@ -563,6 +564,20 @@ ngx_http_agentstream_output_json_headers(ngx_http_request_t *r)
 }
 
 
+ngx_int_t
+ngx_http_agentstream_output_nothing(ngx_http_request_t *r)
+{
+    if (ngx_http_agentstream_output_no_cache(r) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->header_only = 1;
+
+    return ngx_http_send_header(r);
+}
+
+
 /*
  * "expires" in the configuration changes the headers that nginx regards as the
  * response's Cache-Control and Expires, or adds them if there are none.  So it
@@ -570,7 +585,7 @@ ngx_http_agentstream_output_json_headers(ngx_http_request_t *r)
  * keep what is true only now.
  */
 
-ngx_int_t
+static ngx_int_t
 ngx_http_agentstream_output_no_cache(ngx_http_request_t *r)
 {
     ngx_table_elt_t  *control, *expires;

@@ -107,8 +107,8 @@ ngx_int_t ngx_http_agentstream_output_headers(ngx_http_request_t *r,
     ngx_http_agentstream_wire_t *wire);
 /* sets the headers of every JSON response */
 ngx_int_t ngx_http_agentstream_output_json_headers(ngx_http_request_t *r);
-/* sets the headers of both, and of a response without a body */
-ngx_int_t ngx_http_agentstream_output_no_cache(ngx_http_request_t *r);
+/* sends a 204; returns what the request is to be finalized with */
+ngx_int_t ngx_http_agentstream_output_nothing(ngx_http_request_t *r);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_OUTPUT_H_INCLUDED_ */

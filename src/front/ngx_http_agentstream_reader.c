@@ -217,15 +217,8 @@ ngx_http_agentstream_reader_failed(void *data, ngx_int_t rc)
 {
     ngx_http_agentstream_reader_t *reader = data;
 
-    ngx_http_request_t  *r;
-
     if (rc == NGX_DECLINED) {
-        r = reader->request;
-
-        r->headers_out.status = NGX_HTTP_NO_CONTENT;
-        r->header_only = 1;
-
-        rc = ngx_http_send_header(r);
+        rc = ngx_http_agentstream_output_nothing(reader->request);
     }
 
     ngx_http_agentstream_output_finalize(reader->output, rc);

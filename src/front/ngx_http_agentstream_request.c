@@ -605,18 +605,7 @@ ngx_http_agentstream_request_reply(ngx_http_agentstream_request_t *req,
 ngx_int_t
 ngx_http_agentstream_request_nothing(ngx_http_agentstream_request_t *req)
 {
-    ngx_http_request_t  *r;
-
-    r = req->request;
-
-    if (ngx_http_agentstream_output_no_cache(r) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    r->headers_out.status = NGX_HTTP_NO_CONTENT;
-    r->header_only = 1;
-
-    return ngx_http_send_header(r);
+    return ngx_http_agentstream_output_nothing(req->request);
 }
 
 
