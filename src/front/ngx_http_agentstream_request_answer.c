@@ -5,10 +5,8 @@
 
 
 /*
- * Requests that end or unblock a running turn.  OpenCode does not check which
- * session a question or a permission request belongs to, so only what the zone
- * lists for the session's turn is passed on.  If no turn of the session runs
- * here, see request_unkept.
+ * Requests that end or unblock a running turn: the REST front of
+ * verb_interrupt() and verb_answer().
  */
 
 

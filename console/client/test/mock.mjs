@@ -1,5 +1,5 @@
-// The contract's routes, as far as the client meets them: a server whose turns
-// and faults a test writes down.
+// The routes of docs/protocol.md, as far as the client uses them: a server
+// whose turns and faults a test defines.
 //
 //   const server = await mock({ turn, faults });
 //
