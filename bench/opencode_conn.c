@@ -5,8 +5,8 @@
 
 
 /*
- * The fake OpenCode's connections: HTTP/1.1, without blocking.  What is sent
- * is queued, and goes out once per round.
+ * The fake OpenCode's connections: HTTP/1.1, without blocking.  Output is
+ * queued, and sent once per round of the event loop.
  */
 
 

@@ -5,8 +5,8 @@
 
 
 /*
- * The fake OpenCode's events, to all who listen, and the packets of a raw
- * stream.  Fields stand as in t/data/captures.
+ * The fake OpenCode's events, for all clients that listen, and the packets of
+ * a raw stream.  The fields are those of t/data/captures.
  */
 
 

@@ -5,8 +5,8 @@
 
 
 /*
- * What a turn of the fake OpenCode says, step by step: as events, or as the
- * packets that a bridge would make of them.
+ * The content of a turn of the fake OpenCode, step by step: as events, or as
+ * the packets that a bridge would make from them.
  */
 
 

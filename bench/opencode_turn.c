@@ -5,8 +5,8 @@
 
 
 /*
- * The fake OpenCode's turns: a wheel of milliseconds for those that are paced,
- * a queue for those that flood, and those that are over for a while.
+ * The fake OpenCode's turns: a timer wheel of milliseconds for paced turns, a
+ * queue for those that flood, and a list of turns that ended a while ago.
  */
 
 

@@ -5,14 +5,15 @@
 
 
 /*
- * For tests: an nginx whose n-th allocation fails.  The linker redirects what
- * nginx and the module call (see INJECT_WRAP in the Makefile) to the functions
- * here.  A file, named by AGENTSTREAM_ALLOC and mapped by all processes, says
- * which one is to fail, and tells afterwards how many there were and where it
- * failed; the test reads and writes it (t/lib/AgentStream/Alloc.pm).
+ * For tests: an nginx whose n-th allocation fails.  The linker redirects the
+ * functions that nginx and the module call (see "inject" in util/nginx) to the
+ * functions here.  A file, named by AGENTSTREAM_ALLOC and mapped by all
+ * processes, says which allocation must fail, and afterwards contains how many
+ * there were and where it failed; the test reads and writes it
+ * (t/lib/AgentStream/Alloc.pm).
  *
- * nginx is built with NGX_DEBUG_PALLOC: every allocation from a pool is a
- * malloc() of its own.
+ * nginx is built with NGX_DEBUG_PALLOC, so that every allocation from a pool
+ * is a separate malloc().
  */
 
 

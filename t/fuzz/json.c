@@ -5,11 +5,11 @@
 
 
 /*
- * Any bytes as a JSON text, and any bytes as text to be escaped.
- * What is checked: what we accept cJSON accepts; tokens lie within each other
- * and walking them gives a text with the same tokens; members are found by
- * their names; a copy is one line with the same tokens; escape and decode are
- * inverse; a hash knows neither escapes nor cuts, and each prefix is known.
+ * Any bytes as a JSON text, and any bytes as text to be escaped.  Checked:
+ * cJSON accepts what we accept; tokens are nested properly, and writing them
+ * again gives a text with the same tokens; members are found by their names; a
+ * copy is one line with the same tokens; escape and decode are inverse; a hash
+ * does not depend on escapes or cuts, and each prefix is recognised.
  */
 
 

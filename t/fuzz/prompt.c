@@ -5,10 +5,11 @@
 
 
 /*
- * Any body of a client: what is accepted is one line of valid JSON, and names
- * no file that an independent reading of its URI would not find listed, in a
- * path without anything left to be resolved.  A bad one is refused with a
- * message.  The first byte says what the configuration allows and sets.
+ * Any body of a client: an accepted body is one line of valid JSON, and each
+ * file that it names is listed, with a path that an independent reading of the
+ * URI finds, too, and in which nothing is left to be resolved.  A bad body is
+ * refused with a message.  The first byte chooses what the configuration
+ * allows and sets.
  */
 
 

@@ -5,10 +5,10 @@
 
 
 /*
- * Any bytes as an event stream, with any limit, in any pieces.
- * What is checked: fed whole, in pieces and byte by byte it has the same
- * events, and these are what a plain reading of the standard finds; a handler
- * that stops, and goes on with the next piece, does no harm.
+ * Any bytes as an event stream, with any limit, in any pieces.  Checked: the
+ * events are the same whether the stream is fed whole, in pieces or byte by
+ * byte, and they are those that a simple implementation of the standard finds;
+ * a handler that stops, and continues with the next piece, does no harm.
  *
  * The input: limit, size of pieces, event to stop at, then the stream.
  */

@@ -5,11 +5,11 @@
 
 
 /*
- * The small bodies: what OpenCode gets of a good one, and why a bad one is
- * refused.
+ * The other request bodies: what OpenCode gets for a good one, and why a bad
+ * one is refused.
  *
- * Broken by: a field that is passed on without being known or allowed, a type
- * that is not looked at, a name that may come twice, a value of the
+ * Broken by: a field that is passed on although it is unknown or not allowed,
+ * a type that is not checked, a name that may occur twice, a value of the
  * configuration that is not escaped.
  */
 

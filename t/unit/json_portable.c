@@ -5,10 +5,10 @@
 
 
 /*
- * json_string.c as it is compiled where there is no SSE2, against the one
- * that all other tests use: both must scan and escape alike.
- * Breaks when: the portable search for special bytes misses one, or marks a
- * wrong one, in any place of a word or beside any other byte.
+ * json_string.c as it is compiled without SSE2, compared with the version that
+ * all other tests use: both must scan and escape in the same way.  Broken by:
+ * a portable search for special bytes that misses one, or marks a wrong one,
+ * at any position in a word or beside any other byte.
  */
 
 

@@ -5,11 +5,11 @@
 
 
 /*
- * An array cut into its elements: whatever the cuts of the input, the elements
- * are the same; what is no array, or too large, is refused.
+ * An array cut into its elements: however the input is cut, the elements are
+ * the same; an input that is not an array, or too large, is refused.
  *
- * Broken by: a quote, bracket or escape that is looked at in the wrong state,
- * or a state that is lost at the end of a piece.
+ * Broken by: a quote, bracket or escape that is handled in the wrong state, or
+ * a state that is lost at the end of a piece.
  */
 
 

@@ -5,12 +5,12 @@
 
 
 /*
- * Prompts: what OpenCode gets of a good one, why a bad one is refused, which
- * files it names, and which of them lie outside of a directory.
+ * Prompts: what OpenCode gets for a good one, why a bad one is refused, which
+ * files it names, and which of them are outside of a directory.
  *
- * Broken by: a way to spell a path that is read differently by OpenCode, a
- * directory whose name only begins like the session's, a member of a part that
- * is passed on without being known, an id of another length than its place.
+ * Broken by: a spelling of a path that OpenCode reads differently, a directory
+ * whose name only begins like the session's, a member of a part that is passed
+ * on although it is unknown, an id of another length than the room for it.
  */
 
 

@@ -5,9 +5,8 @@
 
 
 /*
- * For tests of the translator's rules, one by one, with events made for them:
- * what no capture holds.  Packets are compared by a short line each, see
- * describe().
+ * For tests of single rules of the translator, with events that no capture
+ * contains.  Packets are compared as one short line each, see describe().
  */
 
 

@@ -7,8 +7,9 @@
 /*
  * model_check() compares the zone with the model after every verb: all fields,
  * all lists and trees, the structure of every journal, every allocation, the
- * counters.  The model does not foresee who gives way when the zone is full:
- * there the rules of zone_room.c are checked, and the model follows.
+ * counters.  The model does not predict which turn gives way when the zone is
+ * full; in that case the rules of zone_room.c are checked, and the model is
+ * updated.
  */
 
 

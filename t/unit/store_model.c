@@ -5,16 +5,17 @@
 
 
 /*
- * The store against a model of it (store_model.h): random verbs of several
- * workers, which die and come back, on zones from ample to far too small.
- * After each verb everything in the zone must be as the model says; whatever a
- * reader gets must be what was appended; in the end nothing may be left.
+ * The store compared with a model of it (store_model.h): random verbs of
+ * several workers, which die and are replaced, on zones from ample to far too
+ * small.  After each verb everything in the zone must be as the model says;
+ * what a reader gets must be what was appended; at the end nothing may be
+ * left.
  *
  *     MODEL_SEED=7 MODEL_RUNS=1 MODEL_VERBS=100000 build/unit/store_model
  *
- * Broken by: any verb that leaves something half done.  Try it: a block that is
- * not freed, a ticket put at the wrong end, a place in the order of giving way
- * that is not renewed, a cursor's hint that is trusted too long.
+ * Broken by: any verb that leaves something half done.  Try it: a block that
+ * is not freed, a ticket put at the wrong end, a place in the order of giving
+ * way that is not updated, a cursor's hint that is used too long.
  */
 
 

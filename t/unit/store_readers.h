@@ -5,7 +5,7 @@
 
 
 /*
- * The verbs of those who do not own a turn: find it, read it, watch it.
+ * The verbs for code that does not own a turn: find it, read it, watch it.
  */
 
 

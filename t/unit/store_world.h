@@ -5,10 +5,10 @@
 
 
 /*
- * A zone in ordinary memory, and workers that share it in one process: for
- * tests of the store.  Whoever calls a verb is the worker that was made current
- * by world_enter().  Time and processes are the test's own: kill() says that a
- * process is gone when the test has ended it.
+ * A zone in ordinary memory, and workers that share it in one process, for
+ * tests of the store.  Verbs are called by the worker that world_enter() has
+ * made the current one.  The test controls time and processes: kill() reports
+ * that a process does not exist when the test has ended it.
  */
 
 

@@ -1,6 +1,6 @@
 /*
- * What nginx's core refers to and the unit tests and fuzzers do without.
- * ngx_create_pool() wants a log: "extern ngx_log_t  ngx_unit_log;".
+ * Symbols that nginx's core refers to and that the unit tests and fuzzers do
+ * not need. ngx_create_pool() needs a log: "extern ngx_log_t ngx_unit_log;".
  */
 
 

@@ -1,6 +1,6 @@
 
 /*
- * The text part: nothing that comes out ends a line, or a quoted string in it.
+ * The text part: an escaped text cannot end a line, or a quoted string in it.
  */
 
 

@@ -5,12 +5,12 @@
 
 
 /*
- * The translator under an OpenCode that never stops: its memory is bounded,
- * with an outcome that its owner can tell, and its time grows with the number
- * of events and not with its square.
- * Breaks when: what nobody announced is kept without end (TR_STRANGERS_MAX,
- * TR_HELD_MAX), or what was announced is (TR_MEMORY_MAX); or when sessions,
- * questions, calls, or parts at a retry or a gap are looked for one by one.
+ * The translator with an OpenCode that never stops: its memory is limited, its
+ * owner is told when the limit is reached, and its time grows with the number
+ * of events and not with its square.  Broken by: messages that were not
+ * announced and are kept without a limit (TR_STRANGERS_MAX, TR_HELD_MAX), or
+ * announced ones (TR_MEMORY_MAX); a linear search for sessions, questions,
+ * tool calls, or parts at a retry or a gap.
  */
 
 

@@ -6,11 +6,10 @@
 
 /*
  * The translator's rules for what belongs to a turn, for its end, for stored
- * messages, and for what makes no sense.
- * Breaks when: another turn's message is told, a stale idle or error ends the
- * turn, a packet or block that is not core ACP gets out where only those may,
- * a provider's answer gets out with an error, or a value of the wrong type is
- * believed.
+ * messages, and for nonsense.  Broken by: a message of another turn that is
+ * sent, a stale idle or error that ends the turn, a packet or block that is
+ * not part of "core" and is sent with it, a provider's answer that is sent
+ * with an error, a value of the wrong type that is believed.
  */
 
 

@@ -5,10 +5,10 @@
 
 
 /*
- * The translator's rules for texts.
- * Breaks when: a delta without its part is dropped or guessed, a lost delta
- * stays lost, a contradicted or abandoned text is not discarded or takes
- * another part with it, or half a surrogate pair gets out.
+ * The translator's rules for texts.  Broken by: a delta without its part that
+ * is dropped or sent by guess, a lost delta that stays lost, a contradicted or
+ * abandoned text that is not discarded or takes another part with it, half a
+ * surrogate pair that is sent.
  */
 
 

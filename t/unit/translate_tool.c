@@ -5,10 +5,11 @@
 
 
 /*
- * The translator's rules for calls of tools, questions and permission requests.
- * Breaks when: a call id used again is taken for the same call, a running state
- * is not throttled or a terminal one is, the journal pays the square of a
- * tool's output, or what waits is not told, or told twice.
+ * The translator's rules for tool calls, questions and permission requests.
+ * Broken by: a call id that is used again and taken for the same tool call, a
+ * running state that is not throttled or a terminal one that is, a journal
+ * that takes the square of a tool's output, a question that is not reported,
+ * or is reported twice.
  */
 
 
