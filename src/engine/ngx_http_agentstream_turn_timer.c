@@ -7,7 +7,7 @@
 /*
  * The clocks of a turn.  Each has a row in one table, which says when it is
  * due, in which phases it counts and what is done then.  All of them share the
- * turn's timer, which is set to the nearest.
+ * turn's timer, which is set to the earliest.
  */
 
 
@@ -28,8 +28,8 @@ typedef struct {
     const char                          *name;
     ngx_uint_t                           phases;   /* a bit for each */
 
-    /* when it is due, 0: it is not set; a field that is cleared when the clock
-       goes off, or a function that computes it of other fields */
+    /* when it is due, 0: not set; either a field, which is cleared when the
+       clock expires, or a function that computes it from other fields */
     size_t                               offset;
     ngx_msec_t                         (*due)(
                                            ngx_http_agentstream_turn_t *turn);
@@ -58,7 +58,7 @@ static void ngx_http_agentstream_turn_heartbeat_handler(
     ngx_http_agentstream_turn_t *turn);
 
 
-/* in the order in which those that are due together go off */
+/* clocks that are due at the same time expire in this order */
 
 static ngx_http_agentstream_turn_clock_t  ngx_http_agentstream_turn_clocks[] = {
 
@@ -146,8 +146,9 @@ ngx_http_agentstream_turn_timer_handler(ngx_event_t *ev)
 
 
 /*
- * After every event that may have set a clock.  Most of them only move a clock
- * away: then the timer stays as it is, goes off too early, and is set anew.
+ * Called after every event that may have set a clock.  Most events only move a
+ * clock further away.  Then the timer is not changed: it expires too early,
+ * and is set again.
  */
 
 void
@@ -215,8 +216,8 @@ ngx_http_agentstream_turn_limit_handler(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* a turn that waits for a person, or for another prompt to be answered, is
-   silent, and has its own time */
+/* a turn that waits for a person, or for the answer to another prompt, is
+   silent, and has its own time limit */
 
 static ngx_msec_t
 ngx_http_agentstream_turn_silence_due(ngx_http_agentstream_turn_t *turn)

@@ -19,13 +19,13 @@
 
 
 /*
- * Private to the request: routing, checks and errors (request), the
- * path (request_path), the page that has sent it (request_origin), bodies
- * (request_body), prompts (request_send_message), their streams
- * (request_events), the state of a turn (request_turn), sessions
- * (request_session), their history (request_history), what ends or unblocks a
- * turn (request_answer), and verbs of the engine whose outcome is the response
- * (request_outcome).
+ * Declarations that only the files of request use: routing, checks and errors
+ * (request), the path (request_path), the page that sent the request
+ * (request_origin), bodies (request_body), prompts (request_send_message),
+ * event streams (request_events), the state of a turn (request_turn), sessions
+ * (request_session), their history (request_history), requests that end or
+ * unblock a turn (request_answer), and verbs of the engine whose outcome is
+ * the response (request_outcome).
  */
 
 

@@ -15,16 +15,18 @@
 
 
 /*
- * What everybody else may know of the store: verbs on sessions and their turns.
- * Each verb takes the zone's lock by itself and gives it back, so none is
- * called with it; nobody else takes it, or looks into what is in shared memory.
+ * The store's interface for all other parts: verbs on sessions and their
+ * turns.  Each verb takes the zone's lock itself and releases it, so verbs
+ * must be called without it; no other part takes the lock, or looks into
+ * shared memory.
  *
- * Two kinds of caller.  The owner of a turn has a handle, its node, from
- * store_create(), store_claim() or store_lapsed() until store_finish(); nobody
- * frees it meanwhile.  Everybody else names a turn by its id, or by its session
- * and number, because a finished turn may be evicted at any moment.
+ * There are two kinds of callers.  The owner of a turn has a handle, its node,
+ * from store_create(), store_claim() or store_lapsed() until store_finish();
+ * nobody frees it during this time.  All other callers name a turn by its id,
+ * or by its session and number, because a finished turn may be evicted at any
+ * moment.
  *
- * A session is named by its key: what identifies it for all workers.
+ * A session is named by its key, which identifies it for all workers.
  */
 
 
@@ -36,10 +38,10 @@
 #define NGX_HTTP_AGENTSTREAM_NEWEST           ((uint64_t) -1)
 
 
-/* what a worker holds of the store: the shared memory, and its slot there */
+/* a worker's access to the store: the shared memory, and its slot there */
 typedef struct ngx_http_agentstream_zone_s  ngx_http_agentstream_zone_t;
 
-/* a turn, as its owner has it; opaque */
+/* the owner's handle of a turn; opaque */
 typedef struct ngx_http_agentstream_node_s  ngx_http_agentstream_node_t;
 
 /* a sender's place in the queue for a session; opaque */

@@ -15,9 +15,9 @@
 
 
 /*
- * Private to the store's verbs: those that begin and end something (store), of
- * a turn's owner (store_owner), of everybody else (store_read), and answers
- * that come later (store_later).
+ * Declarations that only the files of store use: verbs that begin and end
+ * something (store), verbs of a turn's owner (store_owner), verbs of everybody
+ * else (store_read), and answers that are given later (store_later).
  */
 
 

@@ -5,10 +5,10 @@
 
 
 /*
- * Answers that come later.  The store of one machine never needs them; with
- * NGX_HTTP_AGENTSTREAM_LATER it gives all of its answers from a posted event,
- * as one that has to ask another machine would, so that the tests prove that
- * callers can wait, and can change their minds meanwhile.
+ * Answers that are given later.  The store of one machine never needs them.
+ * With NGX_HTTP_AGENTSTREAM_LATER it gives all its answers from a posted
+ * event, like a store that has to ask another machine, so that the tests prove
+ * that callers can wait, and can cancel in the meantime.
  */
 
 
@@ -105,7 +105,7 @@ ngx_http_agentstream_store_cancel(ngx_http_agentstream_later_t *later)
 
     case NGX_HTTP_AGENTSTREAM_LATER_CLAIM:
 
-        /* an orphan again, for whoever comes to it: no worker is of
+        /* make it an orphan again, for any worker: no worker has the
            generation 0 */
 
         later->node->owner.slot = 0;
@@ -114,7 +114,8 @@ ngx_http_agentstream_store_cancel(ngx_http_agentstream_later_t *later)
         ngx_http_agentstream_zone_place_locked(zone, later->node);
         break;
 
-    default: /* what was asked or has ended stays so */
+    default: /* a question that was asked, and a turn that has ended, stay
+                so */
         break;
     }
 

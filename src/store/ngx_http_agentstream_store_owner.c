@@ -5,8 +5,8 @@
 
 
 /*
- * The verbs of a turn's owner.  What only the owner writes it reads without the
- * lock; so it does with a mark that others set and nobody takes back.
+ * The verbs of a turn's owner.  The owner reads without the lock what only the
+ * owner writes, and also a mark that others set and nobody clears.
  */
 
 
@@ -113,7 +113,7 @@ ngx_http_agentstream_store_watched(ngx_http_agentstream_zone_t *zone,
 
 
 /* read without the lock: a worker sets its bit before its reader looks, both
-   under the lock, and so it is seen by whoever publishes after that look */
+   under the lock, so an owner that publishes after that look sees the bit */
 
 uint64_t *
 ngx_http_agentstream_store_watchers(ngx_http_agentstream_node_t *node)

@@ -5,9 +5,9 @@
 
 
 /*
- * The verbs of everybody but a turn's owner: what runs, what comes next, what
- * there is to read.  What they return is a copy, for a turn that is not the
- * caller's may be gone as soon as the lock is free.
+ * The verbs of everybody but a turn's owner: what is running, what comes next,
+ * what there is to read.  They return copies, because a turn that does not
+ * belong to the caller may be freed as soon as the lock is free.
  */
 
 
@@ -272,7 +272,7 @@ ngx_http_agentstream_store_state(ngx_http_agentstream_zone_t *zone,
         goto done;
     }
 
-    /* one allocation, for no more than a few are to be made under the lock */
+    /* one allocation, because only a few may be made under the lock */
 
     p = ngx_palloc(pool, node->nasks
                          * (sizeof(ngx_http_agentstream_store_ask_t)
