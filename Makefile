@@ -7,7 +7,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-# What users ask for is done in order; PARALLEL is set where we build many files.
+# The targets that users name are made in order; PARALLEL is set where many
+# files are compiled.
 ifndef PARALLEL
 .NOTPARALLEL:
 endif
@@ -19,7 +20,7 @@ JOBS ?= 2
 FUZZ_SECONDS ?= 60
 TESTS ?= $(sort $(wildcard t/*.t))
 
-# What "sudo make" has left cannot be written to without it.
+# Files that "sudo make" has left cannot be written without sudo.
 FOREIGN := $(shell [ "$$(id -u)" = 0 ] || find $(BUILD) -maxdepth 3 \
 	! -type l ! -user "$$(id -u)" ! -writable -print -quit 2>/dev/null)
 
@@ -28,18 +29,19 @@ $(error $(FOREIGN) is not yours, perhaps of an earlier "sudo make": use \
 	sudo again, or "sudo chown -R $$USER $(BUILD)")
 endif
 
-# Late binding: both may be installed by "deps" in the same run.
+# Evaluated late, because "deps" may install both in the same run.
 NGINX ?= $(shell PATH=$$PATH:/usr/sbin command -v nginx)
 NGINX_SRC ?= $(patsubst %/conf_flags,%,$(shell dpkg -L nginx-dev 2>/dev/null \
                  | grep '/conf_flags$$'))
 
-# For a tree that does not say how its nginx was configured (Debian's does).
+# For a source tree that does not record how its nginx was configured (Debian's
+# does).
 NGINX_CONFIGURE ?= --with-compat --with-debug --with-threads \
 	--with-http_ssl_module --with-http_v2_module \
 	--with-http_stub_status_module --with-http_realip_module \
 	--with-http_auth_request_module
 
-# A module's calls of its own functions are direct, not by a table that others
+# The module calls its own functions directly, not through a table that others
 # could change.
 CC_OPT ?= -g -O2 -fstack-protector-strong -Wformat -Werror -fPIC \
 	-fno-semantic-interposition -D_FORTIFY_SOURCE=2
@@ -114,7 +116,8 @@ console: ## build the console page and the client
 	@node console/build.mjs $(BUILD)
 
 
-# Test: util/test runs them, util/programs.mk has those that are programs.
+# Test: util/test runs the tests; util/programs.mk builds those that are
+# programs.
 
 include util/programs.mk
 
@@ -125,7 +128,7 @@ test: deps-test build console check fuzz units budget ## run all the tests
 
 test: $(if $(filter t/alloc_%,$(TESTS)),alloc)
 
-# What most changes break, in little more than a minute.
+# The tests that most changes break, in little more than a minute.
 QUICK ?= $(wildcard t/resume_reload.t t/busy_queue.t \
 	t/busy_disconnect.t t/resume_events.t t/turn_stream.t t/turn_replay.t \
 	t/turn_faults.t t/turn_restart.t t/busy_reject.t \
@@ -143,7 +146,7 @@ test-asan: deps-test build console asan alloc budget ## run the tests with the m
 test-alloc: deps-test alloc ## run turns with each allocation failing once
 	@util/test alloc
 
-# The core paths; those that measure time are not for valgrind.
+# The core paths; tests that measure time are not suitable for valgrind.
 MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/hub_stream.t \
 	t/resume_events.t t/busy_idempotent.t t/conversation_answers.t \
 	t/conversation_sessions.t t/retain_answers.t
@@ -152,7 +155,7 @@ MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/hub_stream.t \
 test-memcheck: deps-test memcheck ## run the core tests under valgrind
 	@util/test memcheck $(MEMCHECK)
 
-# A failing turn says how to repeat it alone.
+# A turn that fails shows how to repeat it alone.
 FAULT_TESTS ?= t/faults_scripted.t t/faults_real.t
 
 .PHONY: test-faults
@@ -172,7 +175,7 @@ check: ## check style, layers and that directives are documented
 	@rc=0; for check in $(sort $(wildcard util/check-*)); do \
 	    ./$$check || rc=1; done; exit $$rc
 
-# Once nginx is configured, so that make knows all that the programs are of.
+# After nginx is configured, so that make knows all files of the programs.
 .PHONY: units fuzzers budget
 units: TARGETS = $(UNITS)
 fuzzers: TARGETS = $(FUZZERS)

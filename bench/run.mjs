@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The benchmark: the same turns through the module and through what else could
-// serve them, in one run.
+// The benchmark: the same turns through the module and through other programs
+// that could serve them, in one run.
 //
 //   bench/run.mjs [--quick] [--reps=N] [--cells=REGEXP] [--targets=a,b] [--docs]
 //             [--nice=N] [--merge]

@@ -1,5 +1,5 @@
-// A bridge as well as Node can do it: one subscription shared by all turns,
-// events routed and deltas moved as slices of text without a parse, one write
+// The best bridge that Node can do: one subscription shared by all turns,
+// events routed and deltas copied as slices of text without parsing, one write
 // per turn and read.
 //
 //   node hub.mjs port http://127.0.0.1:4096

@@ -1,4 +1,4 @@
-// A bridge as it is written most often: the official SDK, one subscription to
+// A bridge as it is most often written: the official SDK, one subscription to
 // OpenCode's events per turn, one write per packet.
 //
 //   node naive.mjs port http://127.0.0.1:4096

@@ -1,6 +1,7 @@
-// OpenCode's events as packets, as far as the benchmark's turns need it: the
-// same fields in the same order as the module's (docs/protocol.md).  Shared by
-// the Node peers; how events get in and packets get out is what they differ in.
+// Turns OpenCode's events into packets, as far as the benchmark's turns need
+// it, with the same fields in the same order as the module (docs/protocol.md).
+// The Node peers share it; they differ in how they read events and write
+// packets.
 
 const THROTTLE = 200;
 

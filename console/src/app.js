@@ -131,7 +131,7 @@ function drawStatus() {
   announce(state, running);
 }
 
-// for those who do not see it happen
+// for screen readers
 
 function announce(state, running) {
   const now = state?.waiting.size ?? 0;
@@ -197,7 +197,7 @@ function drawNotice(state, running) {
   }
 }
 
-// whether something on the screen shows already that the agent is at work
+// whether the page already shows that the agent is working
 
 function spoken(state) {
   const last = state.items.at(-1);
@@ -416,7 +416,7 @@ function changed(packet) {
     );
   }
 
-  // OpenCode finds a title on the way
+  // OpenCode chooses a title during the turn
 
   if (packet?.type === "prompt_response" || packet?.type === "error") {
     list();

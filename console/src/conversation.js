@@ -62,7 +62,8 @@ export class Conversation {
     this.replayTo = turn?.running ? packetsOf(turn) : 0;
     this.hold = packetsOf(turn) > 0;
 
-    // the turn is about to be told from its start: do not flash what it said
+    // the turn is about to be sent from its start: do not flash what was shown
+    // before
 
     setTimeout(() => this.release(), 400);
     this.changed();
@@ -122,8 +123,8 @@ export class Conversation {
     await this.follow();
   }
 
-  // A browser has few connections for a server, and tabs share them: one that
-  // nobody looks at, and where nothing happens, needs none.
+  // A browser has few connections for one server, and tabs share them.  A tab
+  // that is hidden, and in which nothing happens, needs none.
 
   sleep() {
     if (!this.sending && this.state.status !== "running") {
@@ -173,7 +174,7 @@ export class Conversation {
     }
   }
 
-  // A turn from another tab says what was answered, but not what was asked.
+  // A turn from another tab contains the answer, but not the prompt.
 
   async fetchPrompt(turnId) {
     const known = () =>
@@ -199,7 +200,7 @@ export class Conversation {
 
   // ---- sending
 
-  // -> what was refused before the turn began
+  // -> the content, if it was refused before the turn began
 
   async send(content) {
     const { state } = this;
@@ -240,7 +241,7 @@ export class Conversation {
       }
 
       if (state.lastEventId === lastEventId) {
-        // as if it had not been said
+        // as if it had never been sent
         state.items.length = length;
         state.rev++;
         state.status = "idle";
@@ -260,7 +261,7 @@ export class Conversation {
     return refused;
   }
 
-  // the last thing that was said
+  // the last prompt
 
   lastPrompt() {
     return this.state.items

@@ -1,8 +1,9 @@
-// Markdown that grows.  Blocks that can change no more are drawn once; only the
-// last one is drawn again as text arrives.
+// Markdown that is still growing.  Blocks that cannot change any more are
+// drawn once; only the last one is drawn again as text arrives.
 //
-// Nothing an agent says becomes markup of its own making: HTML in the text is
-// shown as text, and what Markdown makes of the rest passes the sanitizer.
+// Nothing that an agent writes becomes markup directly: HTML in the text is
+// shown as text, and the HTML that is made from the Markdown passes through
+// the sanitizer.
 
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
@@ -93,8 +94,8 @@ export class Markdown {
     this.pause = 0;
   }
 
-  // Draws what is new in `text`.  False: it shall be asked again, as there was
-  // more than a frame can take, or the last block has become dear.
+  // Draws what is new in `text`.  False: call it again, because there was more
+  // than one frame can take, or the last block has become expensive.
 
   update(text, last = false) {
     const started = performance.now();

@@ -1,6 +1,6 @@
-// One view per item of the conversation: made once, and told when its item has
-// changed.  A view is { element, update(item) }; update may return false to be
-// called again at the next frame.
+// One view per item of the conversation.  A view is created once, and called
+// when its item has changed.  A view is { element, update(item) }; update may
+// return false to be called again at the next frame.
 
 import { changesOf } from "./diff.js";
 import { count, duration, h, icon, plural, setText } from "./dom.js";
@@ -64,7 +64,7 @@ function thought() {
   );
   let current;
 
-  // what is collapsed is not drawn
+  // collapsed content is not drawn
 
   function refresh() {
     if (element.open && current) {
@@ -262,7 +262,7 @@ function inputView({ call }, changes) {
     );
   }
 
-  // a diff says these better
+  // a diff shows these better
 
   const shown = keys.filter(
     (key) =>
@@ -411,7 +411,8 @@ function tool({ directory }) {
   let drawn = -1;
   let shape = "";
 
-  // as an exit code other than 0 is no failure of the tool, it is told apart
+  // an exit code other than 0 is not a failure of the tool, so it is shown
+  // differently
 
   function refresh() {
     if (!element.open || !current || drawn === current.rev) {
@@ -954,8 +955,8 @@ export class Thread {
         element.insertBefore(view.element, next);
       }
 
-      // the last words of a running turn are still being said; an error's
-      // button is for the last one only
+      // the last text of a running turn may still grow; the button of an error
+      // is only shown for the last item
 
       const last = i === items.length - 1;
       const busy = live && last;
@@ -982,7 +983,7 @@ export class Thread {
       }
     }
 
-    // what is behind the last item has gone
+    // elements after the last item are removed
 
     while (next) {
       const { nextSibling } = next;
