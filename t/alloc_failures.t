@@ -229,7 +229,8 @@ my %SCENARIO = (
         $t->replaced(kill_worker($t, $t->workers()));
         $arm->();
 
-        # it is ended for those who come back, else only after a while
+        # the turn is ended at once if a client reconnects, otherwise only
+        # after a while
 
         my @c;
 

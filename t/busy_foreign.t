@@ -58,7 +58,7 @@ is(packet_json(($same[1]->packets())[-1])->{stopReason}, 'end_turn',
    'sent again: well');
 is(prompts($t, $s), 1, 'sent again: once');
 
-# who only looks is not told of a prompt that was refused
+# a client that only looks is not told of a prompt that was refused
 
 $s = $t->session();
 $t->control('config', { rules => [{ url => '^/session/status', delay => 800,

@@ -61,7 +61,8 @@ note(sprintf 'from one turn to the next: %.0f to %.0f ms',
      1000 * $gaps[0], 1000 * $gaps[-1]);
 cmp_ok($gaps[4], '<', 0.5, 'the next one follows at once, not by polling');
 
-# those who leave while they wait: first, middle and last of the queue
+# clients that disconnect while they wait: the first, middle and last of the
+# queue
 
 $s = $t->session();
 @c = map { my $c = on_worker($t, $workers[$_ % 2],

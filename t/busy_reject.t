@@ -103,7 +103,7 @@ for my $rule ({ url => '/prompt_async', status => 400, body => '{}' },
 
 $t->control('config', { rules => [] });
 
-# attach: whoever sends sees the turn that runs, from its beginning
+# attach: the sender gets the running turn, from its beginning
 
 $s = $t->session();
 my @attach = ('POST', "/attached/$s/send-message");

@@ -37,7 +37,7 @@ for my $round (1 .. 3) {
     my $running = $t->send_message($s, 'text:90:16:50');
     hear($t, $running, 2);
 
-    # clients that say nothing take what is left, but for a few
+    # silent clients take all connections that are left, except a few
 
     my @idle;
 

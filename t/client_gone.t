@@ -82,7 +82,7 @@ for my $stage (sort keys %stage) {
                 unless $stage =~ /interrupts/;
         }
 
-        # whoever comes next finds nothing in the way
+        # the next client finds nothing in its way
 
         check_turn($t->turn($s, 'text:2:8:0'), "$name, then");
         nothing_left($t, $worker, $files, $name);

@@ -69,7 +69,8 @@ is(scalar(grep { check_turn($_, 'slow', quiet => 1) } @slow), 10,
    'slow: whole turns');
 nothing_left($t, $worker, $files, 'slow');
 
-# stalled: nothing for send_timeout; the turn goes on for whoever comes
+# stalled: the client accepts nothing for send_timeout; the turn goes on for
+# other clients
 
 $s = $t->session();
 my $stalled = $t->open('POST', "/short/$s/send-message", %small,

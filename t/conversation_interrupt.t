@@ -137,7 +137,7 @@ sub abort_takes_long {
 }
 
 
-# from any worker, whoever owns the turn
+# from any worker, no matter which one owns the turn
 
 sub many {
     rules();

@@ -113,7 +113,7 @@ ours($c, 'Ours, later.', 'queued');
 cmp_ok(time() - $since, '>', 0.5, 'queued: it waited');
 is(users($s), 2, 'queued: sent once');
 
-# ... and who leaves while it waits has not sent anything
+# ... and a client that disconnects while it waits has not sent anything
 
 $s = $t->create_session();
 prompt($s, "Theirs.\n!sleep 5000\n!say \"x\"");

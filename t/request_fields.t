@@ -174,7 +174,7 @@ sub refused {
 }
 
 
-# what OpenCode got, but for the id
+# what OpenCode received, without the id
 
 sub sent {
     my ($location, $body, $args) = @_;

@@ -134,7 +134,8 @@ $e = $t->request(events_of($s, undef, query => 'follow=1'),
 is($e->status(), 200, 'a follower is not refused for it');
 $e->close();
 
-# a turn that says nothing for a while: whoever attaches knows that it is there
+# a turn that is silent for a while: a client that attaches learns that it
+# exists
 
 $s = $t->session();
 $c = $t->send_message($s, 'text:3:24:0 start=2500');

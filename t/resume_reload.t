@@ -85,7 +85,7 @@ is($whole, @turns, 'each turn is whole, as stored, with one end');
 is($same, @turns, 'nothing lost, nothing twice');
 is($once, @turns, 'one prompt each');
 
-# who served what until when; a sender's worker owns its turn
+# which worker served what until when; a sender's worker owns its turn
 
 for my $c (@open) {
     my $pid = $c->header('X-Worker');
@@ -158,7 +158,7 @@ sub started {
 }
 
 
-# reads on for a while, and sees who leaves
+# continues to read for a while, and notes which workers exit
 
 sub watch {
     my ($seconds) = @_;

@@ -30,7 +30,8 @@ my @workers = $t->workers();
 my ($c, $s, $d);
 
 
-# a running turn drops its oldest packets; who keeps up sees all of it
+# a running turn drops its oldest packets; a client that keeps up sees all of
+# them
 
 $s = $t->session();
 $c = on_worker($t, $workers[0], 'POST', "/small/$s/send-message",
@@ -150,7 +151,7 @@ is($t->request(events_of($turns[0]{s}))->status(), 204,
 $c = $t->turn($turns[0]{s}, 'text:3:24:0');
 check_turn($c, 'restart: the next turn');
 
-# who follows is told a turn once that begins while OpenCode is asked
+# a client that follows gets a turn once that begins while OpenCode is asked
 
 $s = $t->session();
 $t->control('config', { rules => [{ url => "^/session/$s\$", times => 1,
@@ -210,8 +211,8 @@ $d = $t->request(events_of($s, ($two[0]->packets())[2]{id}), timeout => 10);
 is_turn($d, turn_id($two[0]), 'the former of two');
 is(joined_text($d), joined_text($two[0]), 'the former of two: its text');
 
-# and who follows is told each once: a turn that begins when the one that is
-# rebuilt is just over; while it runs, the session is busy
+# and a client that follows gets each turn once: a turn begins when the rebuilt
+# one has just ended; while it runs, the session is busy
 
 for my $cursor (0, 1) {
     for my $more (0, 1) {
@@ -288,7 +289,7 @@ fails('ses_unknown', undef, 404, 'no such session');
 done_killed($t);
 
 
-# an error is all of the response, for who follows, too
+# an error is the whole response, also for a client that follows
 
 sub fails {
     my ($session, $id, $status, $name) = @_;

@@ -126,7 +126,7 @@ grown('lost and skipped', 'turns.started' => 1, 'turns.completed' => 1,
       map { $_ => sub { 1 } } qw(packets.written packets.bytes opencode.events
                                  opencode.requests zone.free_bytes));
 
-# packets are dropped, and who needs them gets the turn again
+# packets are dropped, and a client that needs them gets the turn again
 
 $s = $t->session();
 $c = $t->request('POST', "/small/$s/send-message",
@@ -158,8 +158,9 @@ grown('evicted', 'turns.started' => 64, 'turns.completed' => 64,
                                  opencode.requests opencode.subscriptions
                                  zone.free_bytes turns.finished));
 
-# A worker is killed: its counters stay, its gauges go, its turn is taken over,
-# and told anew, for its first packets are gone.
+# A worker is killed: its counters stay, its gauges disappear, its turn is
+# taken over, and sent again from its beginning, because its first packets are
+# gone.
 
 $s = $t->session();
 $c = on_worker($t, $workers[0], 'POST', "/small/$s/send-message",

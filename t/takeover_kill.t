@@ -53,7 +53,8 @@ for my $n (0, 1) {
     @workers = reverse @workers if $n;
 }
 
-# nobody waits: whoever comes next takes it over, also after it has ended
+# nobody waits: the next client that asks takes the turn over, also after it
+# has ended
 
 for my $pause (0, 2) {
     @workers = $t->workers();
@@ -206,7 +207,7 @@ is($once, 30, 'many: one prompt each');
 done_killed($t);
 
 
-# whoever was cut off attaches again with the last id it has
+# clients that were cut off attach again with the last id they have
 
 sub come_back {
     my ($seconds) = @_;
