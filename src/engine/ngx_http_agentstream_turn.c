@@ -20,6 +20,7 @@ static void ngx_http_agentstream_turn_id(u_char *dst);
 static ngx_int_t ngx_http_agentstream_turn_register(
     ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
     ngx_str_t *other);
+static void ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
 
 
@@ -210,6 +211,27 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
         ngx_http_agentstream_prompt_set_id(&turn->prompt, &turn->id);
     }
 
+    ngx_http_agentstream_turn_init(turn);
+
+    if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
+        goto failed;
+    }
+
+    return turn;
+
+failed:
+
+    ngx_destroy_pool(pool);
+
+    return NULL;
+}
+
+
+/* its lists are empty, and whatever calls back knows whom */
+
+static void
+ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn)
+{
     ngx_queue_init(&turn->queue);
     ngx_queue_init(&turn->lookups);
     ngx_queue_init(&turn->held_events);
@@ -232,24 +254,12 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
     turn->sub.broken = ngx_http_agentstream_turn_broken;
     turn->sub.data = turn;
 
-    if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
-        goto failed;
-    }
-
     turn->reconcile.conf = turn->conf;
     turn->reconcile.route = &turn->route;
     turn->reconcile.directory = &turn->directory;
     turn->reconcile.sessions = &turn->sessions;
     turn->reconcile.handler = ngx_http_agentstream_turn_reconciled;
     turn->reconcile.data = turn;
-
-    return turn;
-
-failed:
-
-    ngx_destroy_pool(pool);
-
-    return NULL;
 }
 
 
@@ -328,7 +338,9 @@ ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
     }
 
     if (turn && rc == NGX_OK) {
-        turn->unsure = (node->session->unsure != 0);
+        turn->others = node->session->unsure
+                       ? ngx_http_agentstream_turn_others_unknown
+                       : ngx_http_agentstream_turn_others_none;
 
         node->senders = 1;
         node->seen_at = ngx_current_msec;

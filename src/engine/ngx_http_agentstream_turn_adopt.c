@@ -227,12 +227,14 @@ ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
     if (!ngx_http_agentstream_translate_state(turn->translate)->started) {
         /* the worker died before OpenCode had answered */
 
-        turn->phase = ngx_http_agentstream_turn_prompting;
+        ngx_http_agentstream_turn_set_phase(turn,
+                                          ngx_http_agentstream_turn_prompting);
         ngx_http_agentstream_turn_check_prompt(turn, NGX_HTTP_BAD_GATEWAY);
         return;
     }
 
-    turn->phase = ngx_http_agentstream_turn_running;
+    ngx_http_agentstream_turn_set_phase(turn,
+                                            ngx_http_agentstream_turn_running);
 
     ngx_http_agentstream_turn_set_stream(turn,
                                          ngx_http_agentstream_turn_stream_gap);

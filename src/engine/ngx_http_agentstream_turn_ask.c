@@ -130,7 +130,7 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
     ask->waits = 1;
 
     ngx_rbtree_insert(&turn->asks, &ask->sn.node);
-    turn->nwaiting++;
+    turn->nasks++;
 
     automatic = (permission
                  && turn->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK);
@@ -228,7 +228,7 @@ ngx_http_agentstream_turn_ask_answered(ngx_http_agentstream_turn_ask_t *ask)
 
     if (ask->waits) {
         ask->waits = 0;
-        turn->nwaiting--;
+        turn->nasks--;
     }
 
     turn->heard_at = ngx_current_msec;

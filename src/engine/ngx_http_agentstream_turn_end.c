@@ -72,7 +72,8 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
     call->data = turn;
 
     turn->call = call;
-    turn->phase = ngx_http_agentstream_turn_aborting;
+    ngx_http_agentstream_turn_set_phase(turn,
+                                           ngx_http_agentstream_turn_aborting);
 
     ngx_http_agentstream_call_open(call);
 }
@@ -218,7 +219,8 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 
     zone = ngx_http_agentstream_worker->zone;
 
-    turn->phase = ngx_http_agentstream_turn_finished;
+    ngx_http_agentstream_turn_set_phase(turn,
+                                           ngx_http_agentstream_turn_finished);
 
     ngx_http_agentstream_zone_lock(zone);
 

@@ -41,6 +41,8 @@
 
 static void ngx_http_agentstream_turn_missed(
     ngx_http_agentstream_turn_t *turn);
+static ngx_uint_t ngx_http_agentstream_turn_given_up(
+    ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_caught_up(
     ngx_http_agentstream_turn_t *turn, ngx_uint_t stale);
 static void ngx_http_agentstream_turn_still_busy(
@@ -313,27 +315,7 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
 
     ngx_http_agentstream_turn_flush(turn);
 
-    if (turn->failed && state->full) {
-        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
-                                        "The turn is too large");
-        return;
-    }
-
-    if (turn->failed) {
-        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                        "Out of memory");
-        return;
-    }
-
-    if (state->steps > (ngx_uint_t) turn->conf->max_steps) {
-        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
-                            "The agent took more than agentstream_max_steps");
-        return;
-    }
-
-    if (state->deleted) {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
-                                       "The session was deleted", NULL);
+    if (ngx_http_agentstream_turn_given_up(turn)) {
         return;
     }
 
@@ -374,6 +356,44 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
     ngx_http_agentstream_turn_interrupt_check(turn, 0);
 
     ngx_http_agentstream_turn_schedule(turn);
+}
+
+
+/* whether the turn had to be ended: it cannot be told, exceeds a limit, or has
+   lost its session */
+
+static ngx_uint_t
+ngx_http_agentstream_turn_given_up(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_translate_state_t  *state;
+
+    state = ngx_http_agentstream_translate_state(turn->translate);
+
+    if (turn->failed && state->full) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
+                                        "The turn is too large");
+        return 1;
+    }
+
+    if (turn->failed) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                        "Out of memory");
+        return 1;
+    }
+
+    if (state->steps > (ngx_uint_t) turn->conf->max_steps) {
+        ngx_http_agentstream_turn_abort(turn, NGX_HTTP_BAD_GATEWAY,
+                            "The agent took more than agentstream_max_steps");
+        return 1;
+    }
+
+    if (state->deleted) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
+                                       "The session was deleted", NULL);
+        return 1;
+    }
+
+    return 0;
 }
 
 

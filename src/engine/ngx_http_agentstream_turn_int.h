@@ -34,13 +34,28 @@
  */
 
 
+/* what the turn does; the order counts: a turn never goes back */
+
 typedef enum {
+    /* looks the session up, for its directory */
     ngx_http_agentstream_turn_resolving = 0,
+
+    /* waits for the event stream of that directory */
     ngx_http_agentstream_turn_subscribing,
-    ngx_http_agentstream_turn_probing,     /* is the session free? */
+
+    /* asks whether OpenCode is at work on a prompt of somebody else */
+    ngx_http_agentstream_turn_probing,
+
+    /* the prompt was sent, and it is not known that OpenCode has it */
     ngx_http_agentstream_turn_prompting,
+
+    /* OpenCode has it: events become packets */
     ngx_http_agentstream_turn_running,
-    ngx_http_agentstream_turn_aborting,    /* in OpenCode, then it fails */
+
+    /* OpenCode was told to abort; the turn fails when it has answered */
+    ngx_http_agentstream_turn_aborting,
+
+    /* the terminal packet is out; only the last wake-up is to come */
     ngx_http_agentstream_turn_finished
 } ngx_http_agentstream_turn_phase_e;
 
@@ -88,6 +103,16 @@ typedef enum {
 } ngx_http_agentstream_turn_interrupt_e;
 
 
+/* whether OpenCode is at work on a prompt of somebody else in this session:
+   ours is not sent meanwhile */
+
+typedef enum {
+    ngx_http_agentstream_turn_others_none = 0,
+    ngx_http_agentstream_turn_others_unknown,      /* OpenCode is to be asked */
+    ngx_http_agentstream_turn_others_working       /* it was found at work */
+} ngx_http_agentstream_turn_others_e;
+
+
 typedef struct {
     /* the members that every event needs come first, so that they share few
        cache lines */
@@ -95,33 +120,34 @@ typedef struct {
     ngx_http_agentstream_turn_phase_e    phase;
     ngx_http_agentstream_turn_stream_e   stream;
     ngx_http_agentstream_turn_interrupt_e  interrupt;
+    ngx_http_agentstream_turn_others_e   others;
 
-    unsigned                             terminal:1;   /* the last packet is
-                                                          being made */
-    unsigned                             failed:1;     /* a packet could not be
-                                                          written: nothing but
-                                                          the end follows */
-    unsigned                             adopted:1;    /* from a dead worker */
-    unsigned                             unsure:1;     /* it is not known
-                                                          whether OpenCode
-                                                          works on another
-                                                          prompt */
-    unsigned                             waiting:1;    /* OpenCode works on
-                                                          another prompt, and
-                                                          this one waits */
-    unsigned                             loose:1;      /* OpenCode may
-                                                          continue with it
-                                                          after its end */
-    unsigned                             announce:1;   /* others must be told
-                                                          that it began */
-    unsigned                             settling:1;   /* OpenCode reported
-                                                          idle */
-    unsigned                             squeezed:1;   /* a packet found no
-                                                          room, and this was
-                                                          logged */
-    unsigned                             crowded:1;    /* too many questions
-                                                          wait, and this was
-                                                          logged */
+    /* the terminal packet is being made: it may use the room kept for it */
+    unsigned                             terminal:1;
+
+    /* something could not be told to clients: nothing but an error follows */
+    unsigned                             failed:1;
+
+    /* the turn was begun by a worker that is gone */
+    unsigned                             adopted:1;
+
+    /* OpenCode may go on with the prompt after the turn has ended, for the
+       abort failed: the session's next turn asks first whether it is free */
+    unsigned                             loose:1;
+
+    /* those who wait for the session have not been told yet that it has a new
+       turn */
+    unsigned                             announce:1;
+
+    /* OpenCode is idle or has failed; what is still on its way is awaited until
+       settle_at, and then asked for */
+    unsigned                             settling:1;
+
+    /* it was logged that a packet found no room; it is logged once */
+    unsigned                             squeezed:1;
+
+    /* it was logged that too many questions wait; it is logged once */
+    unsigned                             crowded:1;
 
     ngx_http_agentstream_translate_t    *translate;
     ngx_http_agentstream_node_t         *node;     /* NULL once finished */
@@ -160,8 +186,8 @@ typedef struct {
 
     ngx_rbtree_t                         asks;     /* questions, permissions */
     ngx_rbtree_node_t                    sentinel;
-    ngx_uint_t                           nwaiting; /* number of those that
-                                                      wait */
+    ngx_uint_t                           nasks;    /* number of those that
+                                                      wait for an answer */
     ngx_msec_t                           ask_at;   /* the first is due, or
                                                       earlier; 0: none is */
     ngx_http_agentstream_call_t         *interrupt_call;   /* the abort, until
@@ -225,6 +251,10 @@ typedef struct ngx_http_agentstream_turns_s {
     uint64_t                             msec;
 } ngx_http_agentstream_turns_t;
 
+
+/* the only place where turn->phase is changed */
+void ngx_http_agentstream_turn_set_phase(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_phase_e phase);
 
 /* the only place where turn->stream is changed */
 void ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,

@@ -100,8 +100,7 @@ ngx_http_agentstream_turn_probe_done(void *data,
         return;
     }
 
-    turn->unsure = 0;
-    turn->waiting = 0;
+    turn->others = ngx_http_agentstream_turn_others_none;
 
     ngx_http_agentstream_turn_prompt(turn);
 }
@@ -113,13 +112,14 @@ static void
 ngx_http_agentstream_turn_wait(ngx_http_agentstream_turn_t *turn)
 {
     if (turn->conf->busy != NGX_HTTP_AGENTSTREAM_BUSY_QUEUE
-        || (turn->waiting && ngx_http_agentstream_turn_left(turn)))
+        || (turn->others == ngx_http_agentstream_turn_others_working
+            && ngx_http_agentstream_turn_left(turn)))
     {
         ngx_http_agentstream_turn_refuse(turn);
         return;
     }
 
-    turn->waiting = 1;
+    turn->others = ngx_http_agentstream_turn_others_working;
     turn->started_at = ngx_current_msec;
     turn->heard_at = ngx_current_msec;
     turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_PROBE;

@@ -116,7 +116,8 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
-    turn->phase = ngx_http_agentstream_turn_subscribing;
+    ngx_http_agentstream_turn_set_phase(turn,
+                                        ngx_http_agentstream_turn_subscribing);
 
     /* docs/protocol.md, "How a turn starts": subscribe before the prompt is
        sent */
@@ -238,8 +239,9 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
         return;
     }
 
-    if (turn->unsure) {
-        turn->phase = ngx_http_agentstream_turn_probing;
+    if (turn->others != ngx_http_agentstream_turn_others_none) {
+        ngx_http_agentstream_turn_set_phase(turn,
+                                            ngx_http_agentstream_turn_probing);
         ngx_http_agentstream_turn_probe(turn);
         return;
     }
@@ -259,7 +261,8 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
     call->data = turn;
 
     turn->call = call;
-    turn->phase = ngx_http_agentstream_turn_prompting;
+    ngx_http_agentstream_turn_set_phase(turn,
+                                          ngx_http_agentstream_turn_prompting);
     turn->node->prompted = 1;
 
     ngx_http_agentstream_call_open(call);
@@ -341,7 +344,8 @@ void
 ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
     ngx_int_t rc)
 {
-    turn->phase = ngx_http_agentstream_turn_running;
+    ngx_http_agentstream_turn_set_phase(turn,
+                                            ngx_http_agentstream_turn_running);
 
     if (turn->check) {
         turn->check = 0;
@@ -358,7 +362,7 @@ ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
         rc = ngx_http_agentstream_translate_start(turn->translate);
     }
 
-    if (turn->adopted) {
+    if (rc == NGX_OK && turn->adopted) {
         /* events were missed */
         ngx_http_agentstream_turn_resume(turn);
 

@@ -7,7 +7,7 @@
 /*
  * The states of a turn, and which state may follow which.  Each state is
  * changed by one function here.  The same diagram is in docs/architecture.md,
- * "The states of a turn".
+ * "The states of a turn"; util/check-states compares the two.
  */
 
 
@@ -17,6 +17,7 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+#define phase(state)  (1 << ngx_http_agentstream_turn_ ## state)
 #define stream(state)  (1 << ngx_http_agentstream_turn_stream_ ## state)
 #define interrupt(state)  (1 << ngx_http_agentstream_turn_interrupt_ ## state)
 
@@ -34,9 +35,23 @@ static void ngx_http_agentstream_turn_check_state(
 
 
 static ngx_http_agentstream_turn_state_t
+    ngx_http_agentstream_turn_phases[] =
+{
+    { "resolving", phase(subscribing)|phase(aborting)|phase(finished) },
+    { "subscribing", phase(probing)|phase(prompting)|phase(running)
+                     |phase(aborting)|phase(finished) },
+    { "probing", phase(prompting)|phase(finished) },
+    { "prompting", phase(running)|phase(aborting)|phase(finished) },
+    { "running", phase(aborting)|phase(finished) },
+    { "aborting", phase(finished) },
+    { "finished", 0 }
+};
+
+
+static ngx_http_agentstream_turn_state_t
     ngx_http_agentstream_turn_streams[] =
 {
-    { "whole", stream(gap)|stream(away) },
+    { "whole", stream(gap)|stream(stale)|stream(away) },
     { "gap", stream(whole)|stream(stale)|stream(away) },
     { "stale", stream(gap)|stream(away) },
     { "away", stream(whole)|stream(gap) }
@@ -51,6 +66,18 @@ static ngx_http_agentstream_turn_state_t
     { "pause", interrupt(none) },
     { "ending", interrupt(none) }
 };
+
+
+void
+ngx_http_agentstream_turn_set_phase(ngx_http_agentstream_turn_t *turn,
+    ngx_http_agentstream_turn_phase_e phase)
+{
+    ngx_http_agentstream_turn_check_state(turn, "phase",
+                                          ngx_http_agentstream_turn_phases,
+                                          turn->phase, phase);
+
+    turn->phase = phase;
+}
 
 
 void

@@ -222,8 +222,13 @@ ngx_http_agentstream_turn_limit_handler(ngx_http_agentstream_turn_t *turn)
 static ngx_msec_t
 ngx_http_agentstream_turn_silence_due(ngx_http_agentstream_turn_t *turn)
 {
-    return (turn->nwaiting || turn->waiting)
-           ? 0 : turn->heard_at + turn->conf->idle_timeout;
+    if (turn->nasks
+        || turn->others == ngx_http_agentstream_turn_others_working)
+    {
+        return 0;
+    }
+
+    return turn->heard_at + turn->conf->idle_timeout;
 }
 
 
