@@ -202,8 +202,13 @@ add_record(turn_t *turn, record_t *record, ngx_uint_t skipped)
 static ngx_int_t
 append_pieces(turn_t *turn, record_t *record)
 {
-    ngx_int_t                      rc;
-    ngx_http_agentstream_record_t  r;
+    size_t                          extra;
+    ngx_int_t                       rc;
+    ngx_http_agentstream_block_t   *last;
+    ngx_http_agentstream_record_t   r;
+
+    last = turn->node->journal.last;
+    extra = last->extra;
 
     record_make(record, &r, buffer);
 
@@ -221,6 +226,13 @@ append_pieces(turn_t *turn, record_t *record)
                         > (size_t) (zone()->shpool->end
                                     - zone()->shpool->start) / 4),
                  "%s: no pieces", turn->id);
+
+        if (turn->node->journal.last != last) {
+            extra = 0;
+        }
+
+        model_is(turn->node->journal.last->extra == extra,
+                 "%s: pieces of no packet", turn->id);
     }
 
     return rc;
@@ -260,6 +272,12 @@ squeeze(turn_t *turn, record_t *record, ngx_uint_t terminal)
         record_make(record, &r, p);
         ngx_http_agentstream_journal_append(zone(), turn->node, &r);
         add_record(turn, record, 0);
+
+        model_is((u_char *) turn->node->journal.last != turn->node->tail
+                 || ngx_http_agentstream_journal_reserve_tail(zone(),
+                                                       turn->node, 1) == NULL,
+                 "%s: room for a second last packet", turn->id);
+
         return "squeezed";
     }
 
@@ -314,6 +332,14 @@ append(turn_t *turn, ngx_uint_t terminal)
              && (turn->node->journal.first_seq <= turn->last
                  || strcmp(how, "skipped") == 0),
              "%s: the last packet is not kept", turn->id);
+
+    /* with two blocks it may be: the last one is never dropped */
+
+    model_is(terminal || turn->node->journal.size <= turn->limit
+             || turn->node->journal.first == turn->node->journal.last
+             || turn->node->journal.first->next == turn->node->journal.last,
+             "%s: the journal takes %zu bytes", turn->id,
+             turn->node->journal.size);
 }
 
 
