@@ -227,7 +227,7 @@ failed:
 }
 
 
-/* its lists are empty, and whatever calls back knows whom */
+/* sets up its empty lists, and the data of its callbacks */
 
 static void
 ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn)

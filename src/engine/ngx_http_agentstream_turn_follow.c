@@ -359,8 +359,8 @@ ngx_http_agentstream_turn_judge(ngx_http_agentstream_turn_t *turn, ngx_int_t rc)
 }
 
 
-/* whether the turn had to be ended: it cannot be told, exceeds a limit, or has
-   lost its session */
+/* ends the turn if its packets cannot be written, it exceeds a limit, or its
+   session was deleted; returns whether it did */
 
 static ngx_uint_t
 ngx_http_agentstream_turn_given_up(ngx_http_agentstream_turn_t *turn)

@@ -43,7 +43,7 @@ typedef enum {
     /* waits for the event stream of that directory */
     ngx_http_agentstream_turn_subscribing,
 
-    /* asks whether OpenCode is at work on a prompt of somebody else */
+    /* asks whether OpenCode works on somebody else's prompt */
     ngx_http_agentstream_turn_probing,
 
     /* the prompt was sent, and it is not known that OpenCode has it */
@@ -103,13 +103,13 @@ typedef enum {
 } ngx_http_agentstream_turn_interrupt_e;
 
 
-/* whether OpenCode is at work on a prompt of somebody else in this session:
-   ours is not sent meanwhile */
+/* whether OpenCode works on somebody else's prompt in this session; ours is
+   not sent until it has finished */
 
 typedef enum {
     ngx_http_agentstream_turn_others_none = 0,
-    ngx_http_agentstream_turn_others_unknown,      /* OpenCode is to be asked */
-    ngx_http_agentstream_turn_others_working       /* it was found at work */
+    ngx_http_agentstream_turn_others_unknown,      /* OpenCode must be asked */
+    ngx_http_agentstream_turn_others_working       /* it works on one */
 } ngx_http_agentstream_turn_others_e;
 
 
@@ -125,7 +125,7 @@ typedef struct {
     /* the terminal packet is being made: it may use the room kept for it */
     unsigned                             terminal:1;
 
-    /* something could not be told to clients: nothing but an error follows */
+    /* a packet could not be written: nothing but an error follows */
     unsigned                             failed:1;
 
     /* the turn was begun by a worker that is gone */
@@ -135,7 +135,7 @@ typedef struct {
        abort failed: the session's next turn asks first whether it is free */
     unsigned                             loose:1;
 
-    /* those who wait for the session have not been told yet that it has a new
+    /* those that wait for the session were not told yet that it has a new
        turn */
     unsigned                             announce:1;
 
