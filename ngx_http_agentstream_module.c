@@ -42,6 +42,9 @@ static ngx_int_t ngx_http_agentstream_init(ngx_conf_t *cf);
 static void *ngx_http_agentstream_create_main_conf(ngx_conf_t *cf);
 static char *ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf);
 static void *ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf);
+static void ngx_http_agentstream_merge_block(ngx_http_core_loc_conf_t *clcf,
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_loc_conf_t *prev);
 static char *ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
 static ngx_int_t ngx_http_agentstream_init_module(ngx_cycle_t *cycle);
@@ -427,6 +430,31 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
 }
 
 
+/* "if" and "limit_except" are a part of the location around them */
+
+static void
+ngx_http_agentstream_merge_block(ngx_http_core_loc_conf_t *clcf,
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_loc_conf_t *prev)
+{
+    if (!clcf->noname || clcf->handler) {
+        return;
+    }
+
+    conf->prefix = prev->prefix;
+    conf->name = prev->name;
+    conf->server = prev->server;
+    conf->status = prev->status;
+
+    if (conf->prefix.len) {
+        clcf->handler = ngx_http_agentstream_request_handler;
+
+    } else if (conf->status) {
+        clcf->handler = ngx_http_agentstream_status_handler;
+    }
+}
+
+
 static char *
 ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
@@ -437,21 +465,7 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if (clcf->noname && clcf->handler == NULL) {
-        /* "if" and "limit_except" are a part of the location around them */
-
-        conf->prefix = prev->prefix;
-        conf->name = prev->name;
-        conf->server = prev->server;
-        conf->status = prev->status;
-
-        if (conf->prefix.len) {
-            clcf->handler = ngx_http_agentstream_request_handler;
-
-        } else if (conf->status) {
-            clcf->handler = ngx_http_agentstream_status_handler;
-        }
-    }
+    ngx_http_agentstream_merge_block(clcf, conf, prev);
 
     ngx_conf_merge_ptr_value(conf->route, prev->route, NULL);
     ngx_conf_merge_ptr_value(conf->directory, prev->directory, NULL);

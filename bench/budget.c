@@ -28,6 +28,7 @@
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_translate.h"
+#include "packets.h"
 
 
 #define CAPTURES  "t/data/captures/"
@@ -87,36 +88,6 @@ sink_commit(void *ctx, ngx_http_agentstream_record_t *record)
 
     return ++b->packets;
 }
-
-
-static ngx_int_t
-sink_child(void *ctx, ngx_str_t *session)
-{
-    return NGX_OK;
-}
-
-
-static void
-sink_resolve(void *ctx, ngx_str_t *session, ngx_str_t *message)
-{
-    /* void */
-}
-
-
-static void
-sink_waiting(void *ctx, ngx_str_t *id, ngx_uint_t permission, ngx_uint_t waits)
-{
-    /* void */
-}
-
-
-static ngx_http_agentstream_translate_sink_t  sink = {
-    .reserve = sink_reserve,
-    .commit = sink_commit,
-    .child = sink_child,
-    .resolve = sink_resolve,
-    .waiting = sink_waiting
-};
 
 
 /* what the hub does until it knows whose an event is, and then the turn */

@@ -22,6 +22,7 @@
 #include "ngx_http_agentstream_json.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_translate.h"
+#include "packets.h"
 #include "tap.h"
 
 
@@ -85,36 +86,6 @@ sink_commit(void *ctx, ngx_http_agentstream_record_t *record)
 
     return t.seq;
 }
-
-
-static ngx_int_t
-sink_child(void *ctx, ngx_str_t *session)
-{
-    return NGX_OK;
-}
-
-
-static void
-sink_resolve(void *ctx, ngx_str_t *session, ngx_str_t *message)
-{
-    /* void */
-}
-
-
-static void
-sink_waiting(void *ctx, ngx_str_t *id, ngx_uint_t permission, ngx_uint_t waits)
-{
-    /* void */
-}
-
-
-static ngx_http_agentstream_translate_sink_t  sink = {
-    .reserve = sink_reserve,
-    .commit = sink_commit,
-    .child = sink_child,
-    .resolve = sink_resolve,
-    .waiting = sink_waiting
-};
 
 
 static char *
