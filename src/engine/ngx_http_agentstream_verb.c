@@ -321,6 +321,15 @@ ngx_http_agentstream_verb_look_done(void *data,
 }
 
 
+ngx_int_t
+ngx_http_agentstream_verb_turn(ngx_http_agentstream_target_t *target,
+    ngx_pool_t *pool, ngx_http_agentstream_store_state_t *state)
+{
+    return ngx_http_agentstream_store_state(ngx_http_agentstream_worker->zone,
+                                            &target->key, pool, state);
+}
+
+
 void
 ngx_http_agentstream_verb_succeed(ngx_http_agentstream_verb_t *verb,
     ngx_uint_t code, ngx_str_t *body)

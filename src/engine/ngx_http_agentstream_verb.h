@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_agentstream_outcome.h"
+#include "ngx_http_agentstream_store.h"
 #include "ngx_http_agentstream_target.h"
 
 
@@ -63,6 +64,12 @@ ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_answer(
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_interrupt(
     ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_outcome_pt handler, void *data);
+
+
+/* a snapshot of the session's current or last turn, at once; see
+   store_state() */
+ngx_int_t ngx_http_agentstream_verb_turn(ngx_http_agentstream_target_t *target,
+    ngx_pool_t *pool, ngx_http_agentstream_store_state_t *state);
 
 
 /* the caller no longer waits: a call that has begun to change something

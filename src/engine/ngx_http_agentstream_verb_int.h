@@ -12,7 +12,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
-#include "ngx_http_agentstream_store.h"
 #include "ngx_http_agentstream_verb.h"
 
 

@@ -330,8 +330,11 @@ ngx_int_t
 ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
     u_char *p, u_char *last, ngx_uint_t end)
 {
-    ngx_buf_t  *b;
+    ngx_int_t            rc;
+    ngx_buf_t           *b;
+    ngx_http_request_t  *r;
 
+    r = out->request;
     b = &out->buf;
 
     ngx_memzero(b, sizeof(ngx_buf_t));
@@ -348,7 +351,15 @@ ngx_http_agentstream_output_send(ngx_http_agentstream_output_t *out,
     out->link.next = NULL;
     out->last = end;
 
-    return ngx_http_agentstream_output_push(out, &out->link);
+    rc = ngx_http_agentstream_output_push(out, &out->link);
+
+    if (r->main->posted_requests) {
+        /* a filter has started a subrequest; here it could end this request
+           under its user */
+        ngx_post_event(r->connection->write, &ngx_posted_events);
+    }
+
+    return rc;
 }
 
 

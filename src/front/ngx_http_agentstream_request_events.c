@@ -16,7 +16,6 @@
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_request_int.h"
-#include "ngx_http_agentstream_zone.h"
 
 
 static ngx_int_t ngx_http_agentstream_request_cursor(

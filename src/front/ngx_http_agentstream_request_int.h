@@ -15,7 +15,6 @@
 #include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_verb.h"
-#include "ngx_http_agentstream_zone.h"
 
 
 /*

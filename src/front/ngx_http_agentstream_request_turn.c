@@ -13,69 +13,64 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_request_int.h"
-#include "ngx_http_agentstream_turn.h"
 
 
 static u_char *ngx_http_agentstream_request_asks(u_char *p,
-    ngx_http_agentstream_node_t *node, ngx_uint_t permission);
+    ngx_http_agentstream_store_state_t *state, ngx_uint_t permission);
 
-
-/* what is known of the session's current or last turn */
 
 ngx_int_t
 ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
 {
-    size_t                        size;
-    u_char                       *p;
-    ngx_str_t                     body;
-    ngx_http_agentstream_ask_t   *ask;
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
+    size_t                               size;
+    u_char                              *p;
+    ngx_int_t                            rc;
+    ngx_str_t                            body;
+    ngx_uint_t                           i;
+    ngx_pool_t                          *pool;
+    ngx_http_agentstream_store_state_t   state;
 
-    zone = ngx_http_agentstream_worker->zone;
+    static ngx_str_t  none = ngx_string("{\"turnId\":null,\"running\":false,"
+                                        "\"stopReason\":null,\"packets\":0,"
+                                        "\"questions\":[],"
+                                        "\"permissions\":[]}");
+
+    pool = req->request->pool;
+
+    rc = ngx_http_agentstream_verb_turn(&req->target, pool, &state);
+
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (rc == NGX_DECLINED) {
+        return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &none);
+    }
 
     size = 256;
 
-    ngx_http_agentstream_zone_lock(zone);
-
-    node = ngx_http_agentstream_zone_turn_locked(zone, &req->target.key,
-                                                 NGX_HTTP_AGENTSTREAM_NEWEST);
-
-    for (ask = node ? node->asks : NULL; ask; ask = ask->next) {
-        size += ask->id_len + sizeof("\"\",") - 1;
+    for (i = 0; i < state.nasks; i++) {
+        size += state.asks[i].id.len + sizeof("\"\",") - 1;
     }
 
-    p = ngx_pnalloc(req->request->pool, size);
+    p = ngx_pnalloc(pool, size);
     if (p == NULL) {
-        ngx_http_agentstream_zone_unlock(zone);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     body.data = p;
 
-    if (node) {
-        p = ngx_sprintf(body.data, "{\"turnId\":\"%V\",\"running\":%s,"
-                        "\"stopReason\":", &node->sn.str,
-                        node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-                        ? "false" : "true");
+    p = ngx_sprintf(p, "{\"turnId\":\"%V\",\"running\":%s,\"stopReason\":",
+                    &state.id, state.running ? "true" : "false");
 
-        p = node->stop_reason[0] ? ngx_sprintf(p, "\"%s\"", node->stop_reason)
-                                 : ngx_sprintf(p, "null");
+    p = state.stop_reason.len ? ngx_sprintf(p, "\"%V\"", &state.stop_reason)
+                              : ngx_sprintf(p, "null");
 
-        p = ngx_sprintf(p, ",\"packets\":%uL,\"questions\":[",
-                        node->journal.last_seq);
-        p = ngx_http_agentstream_request_asks(p, node, 0);
-        p = ngx_sprintf(p, "],\"permissions\":[");
-        p = ngx_http_agentstream_request_asks(p, node, 1);
-        p = ngx_sprintf(p, "]}");
-
-    } else {
-        p = ngx_sprintf(body.data, "{\"turnId\":null,\"running\":false,"
-                        "\"stopReason\":null,\"packets\":0,"
-                        "\"questions\":[],\"permissions\":[]}");
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
+    p = ngx_sprintf(p, ",\"packets\":%uL,\"questions\":[", state.packets);
+    p = ngx_http_agentstream_request_asks(p, &state, 0);
+    p = ngx_sprintf(p, "],\"permissions\":[");
+    p = ngx_http_agentstream_request_asks(p, &state, 1);
+    p = ngx_sprintf(p, "]}");
 
     body.len = p - body.data;
 
@@ -84,18 +79,17 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
 
 
 static u_char *
-ngx_http_agentstream_request_asks(u_char *p, ngx_http_agentstream_node_t *node,
-    ngx_uint_t permission)
+ngx_http_agentstream_request_asks(u_char *p,
+    ngx_http_agentstream_store_state_t *state, ngx_uint_t permission)
 {
-    ngx_uint_t                   n;
-    ngx_http_agentstream_ask_t  *ask;
+    ngx_uint_t  i, n;
 
     n = 0;
 
-    for (ask = node->asks; ask; ask = ask->next) {
-        if (ask->permission == permission) {
-            p = ngx_sprintf(p, "%s\"%*s\"", n++ ? "," : "",
-                            (size_t) ask->id_len, ask->id);
+    for (i = 0; i < state->nasks; i++) {
+        if (state->asks[i].permission == permission) {
+            p = ngx_sprintf(p, "%s\"%V\"", n++ ? "," : "",
+                            &state->asks[i].id);
         }
     }
 

@@ -14,15 +14,15 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_history_int.h"
-#include "ngx_http_agentstream_turn.h"
-#include "ngx_http_agentstream_zone.h"
 
 
 static ngx_int_t ngx_http_agentstream_history_begin(
     ngx_http_agentstream_history_t *h, ngx_str_t *turn);
 static ngx_int_t ngx_http_agentstream_history_finish(
     ngx_http_agentstream_history_t *h);
-static ngx_int_t ngx_http_agentstream_history_runs(
+static ngx_uint_t ngx_http_agentstream_history_runs(
+    ngx_http_agentstream_history_t *h);
+static ngx_uint_t ngx_http_agentstream_history_is_running(
     ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_events(
     ngx_http_agentstream_history_t *h, ngx_uint_t info);
@@ -92,7 +92,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
     }
 
     if (ngx_http_agentstream_translate_message(h->translate,
-                                               &h->args.target.session, json,
+                                               &h->args.target->session, json,
                                                json->root)
         != NGX_OK)
     {
@@ -102,12 +102,13 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
     ngx_http_agentstream_history_time(h, "completed");
 
     if (ngx_http_agentstream_history_events(h, info) != NGX_OK
-        || ngx_http_agentstream_history_flush(h) != NGX_OK)
+        || ngx_http_agentstream_history_usage(h) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_history_find_children(h, &h->args.target.session);
+    rc = ngx_http_agentstream_history_find_children(h,
+                                                    &h->args.target->session);
 
     return (rc == NGX_OK) ? NGX_AGAIN : (rc == NGX_ERROR) ? rc : NGX_OK;
 }
@@ -129,7 +130,7 @@ ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
     ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
 
     ev.json = json;
-    ev.session = h->args.target.session;
+    ev.session = h->args.target->session;
 
     v = ngx_http_agentstream_json_get(json, info, "summary");
 
@@ -178,9 +179,9 @@ ngx_http_agentstream_history_begin(ngx_http_agentstream_history_t *h,
     ngx_http_agentstream_loc_conf_t        *conf;
     ngx_http_agentstream_translate_conf_t   tcf;
 
-    conf = h->args.target.conf;
+    conf = h->args.target->conf;
 
-    h->pool = ngx_create_pool(4096, h->request->connection->log);
+    h->pool = ngx_create_pool(4096, h->args.log);
     if (h->pool == NULL) {
         return NGX_ERROR;
     }
@@ -199,7 +200,8 @@ ngx_http_agentstream_history_begin(ngx_http_agentstream_history_t *h,
 
     h->translate = ngx_http_agentstream_translate_create(h->pool, &tcf,
                                           &ngx_http_agentstream_history_sink,
-                                          h, &h->args.target.session, &h->turn);
+                                          h, &h->args.target->session,
+                                          &h->turn);
     if (h->translate == NULL) {
         return NGX_ERROR;
     }
@@ -237,15 +239,7 @@ ngx_http_agentstream_history_finish(ngx_http_agentstream_history_t *h)
 ngx_int_t
 ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
 {
-    ngx_int_t  rc;
-
-    rc = h->translate ? ngx_http_agentstream_history_runs(h) : NGX_DECLINED;
-
-    if (rc == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    if (rc == NGX_OK) {
+    if (h->translate && ngx_http_agentstream_history_runs(h)) {
         /* the end of a running turn is not sent here */
         ngx_http_agentstream_history_destroy_turn(h);
         return NGX_OK;
@@ -255,64 +249,40 @@ ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h)
 }
 
 
-/* NGX_OK: the turn runs, or did when OpenCode was asked; NGX_DECLINED: it is
-   over */
+/* whether the turn runs, or did when OpenCode was asked */
 
-static ngx_int_t
+static ngx_uint_t
 ngx_http_agentstream_history_runs(ngx_http_agentstream_history_t *h)
 {
-    ngx_str_t  then;
-
-    then = h->running;
-
-    if (ngx_http_agentstream_history_running(h) != NGX_OK) {
-        return NGX_ERROR;
+    if (ngx_http_agentstream_history_is_running(h)) {
+        return 1;
     }
 
-    if ((then.len == h->turn.len
-         && ngx_memcmp(then.data, h->turn.data, then.len) == 0)
-        || (h->running.len == h->turn.len
-            && ngx_memcmp(h->running.data, h->turn.data, h->turn.len) == 0))
-    {
-        return NGX_OK;
-    }
+    ngx_http_agentstream_history_running(h);
 
-    return NGX_DECLINED;
+    return ngx_http_agentstream_history_is_running(h);
 }
 
 
-ngx_int_t
+/* whether the current turn is the one that was noted */
+
+static ngx_uint_t
+ngx_http_agentstream_history_is_running(ngx_http_agentstream_history_t *h)
+{
+    return h->running.len == h->turn.len
+           && ngx_memcmp(h->running.data, h->turn.data, h->turn.len) == 0;
+}
+
+
+void
 ngx_http_agentstream_history_running(ngx_http_agentstream_history_t *h)
 {
-    u_char                       *p;
-    ngx_pool_t                   *pool;
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
-
-    pool = h->request->pool;
-    zone = ngx_http_agentstream_worker->zone;
-
-    p = ngx_pnalloc(pool, NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE);
-
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    h->running.data = p;
+    h->running.data = h->running_id;
     h->running.len = 0;
 
-    ngx_http_agentstream_zone_lock(zone);
-
-    node = ngx_http_agentstream_zone_running_locked(zone, &h->args.target.key);
-
-    if (node) {
-        h->running.len = node->sn.str.len;
-        ngx_memcpy(p, node->sn.str.data, node->sn.str.len);
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
-
-    return NGX_OK;
+    (void) ngx_http_agentstream_store_running(ngx_http_agentstream_worker->zone,
+                                              &h->args.target->key,
+                                              &h->running);
 }
 
 

@@ -65,7 +65,7 @@ ngx_http_agentstream_history_find_children(ngx_http_agentstream_history_t *h,
     parts = ngx_http_agentstream_json_get(json, json->root, "parts");
 
     if (parts == 0
-        || h->args.target.conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE)
+        || h->args.target->conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE)
     {
         return NGX_DECLINED;
     }
@@ -106,8 +106,8 @@ ngx_http_agentstream_history_told(ngx_http_agentstream_history_t *h,
     ngx_uint_t                             i;
     ngx_http_agentstream_history_child_t  *child;
 
-    if (session->len == h->args.target.session.len
-        && ngx_memcmp(session->data, h->args.target.session.data, session->len)
+    if (session->len == h->args.target->session.len
+        && ngx_memcmp(session->data, h->args.target->session.data, session->len)
            == 0)
     {
         return 1;
@@ -205,8 +205,8 @@ ngx_http_agentstream_history_next_child(ngx_http_agentstream_history_t *h)
         return NGX_ERROR;
     }
 
-    call = ngx_http_agentstream_call_create(h->args.target.conf,
-                                            &h->args.target.route,
+    call = ngx_http_agentstream_call_create(h->args.target->conf,
+                                            &h->args.target->route,
                                             NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
                                             &child->session, NULL, NULL);
     if (call == NULL) {
@@ -290,7 +290,7 @@ ngx_http_agentstream_history_child_message(void *ctx, u_char *text, size_t len)
                                                json->root)
         != NGX_OK
         || ngx_http_agentstream_history_find_children(h, &session) == NGX_ERROR
-        || ngx_http_agentstream_history_flush(h) != NGX_OK)
+        || ngx_http_agentstream_history_usage(h) != NGX_OK)
     {
         /* no memory: the following packets would not fit those that were
            sent */

@@ -5,8 +5,8 @@
 
 
 /*
- * The response of a history.  Packets are written to a buffer, in the form of
- * the wire, until they are sent.
+ * Where the records of a history go: to its consumer, in the order of the
+ * messages that they are made of.
  */
 
 
@@ -77,22 +77,26 @@ static ngx_int_t
 ngx_http_agentstream_history_add(ngx_http_agentstream_history_t *h,
     ngx_http_agentstream_record_t *record)
 {
-    u_char  *p;
+    ngx_int_t  rc;
 
-    p = ngx_http_agentstream_output_room(&h->text,
-                                    h->args.wire->size(&h->state, record));
-    if (p == NULL) {
+    rc = h->args.consumer->record(h->args.data, record);
+
+    if (rc == NGX_ERROR) {
         return NGX_ERROR;
     }
 
-    h->text.last = h->args.wire->record(&h->state, p, record);
+    h->made = 1;
+
+    if (rc == NGX_AGAIN) {
+        h->full = 1;
+    }
 
     return NGX_OK;
 }
 
 
 ngx_int_t
-ngx_http_agentstream_history_flush(ngx_http_agentstream_history_t *h)
+ngx_http_agentstream_history_usage(ngx_http_agentstream_history_t *h)
 {
     ngx_http_agentstream_record_t  record;
 
@@ -110,24 +114,6 @@ ngx_http_agentstream_history_flush(ngx_http_agentstream_history_t *h)
     h->seq++;
 
     return ngx_http_agentstream_history_add(h, &record);
-}
-
-
-ngx_int_t
-ngx_http_agentstream_history_close(ngx_http_agentstream_history_t *h)
-{
-    u_char  *p;
-
-    p = ngx_http_agentstream_output_room(&h->text,
-                                         NGX_HTTP_AGENTSTREAM_WIRE_END);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    h->text.last = h->args.wire->end(&h->state, p);
-    h->complete = 1;
-
-    return NGX_OK;
 }
 
 
@@ -152,58 +138,4 @@ static void
 ngx_http_agentstream_history_waiting(void *ctx, ngx_str_t *id,
     ngx_uint_t permission, ngx_uint_t waits)
 {
-}
-
-
-ngx_int_t
-ngx_http_agentstream_history_output(ngx_http_agentstream_history_t *h)
-{
-    ngx_int_t                            rc;
-    ngx_http_request_t                  *r;
-    ngx_http_agentstream_output_text_t   text;
-
-    if (h->output->busy) {
-        return NGX_AGAIN;
-    }
-
-    r = h->request;
-    text = h->text;
-
-    if (text.start == NULL) {
-        return NGX_OK;
-    }
-
-    if (!r->header_sent
-        && ngx_http_agentstream_output_header(r, h->args.wire, NGX_HTTP_OK)
-           != NGX_OK)
-    {
-        ngx_http_agentstream_output_finalize(h->output, NGX_ERROR);
-        return NGX_DONE;
-    }
-
-    ngx_memzero(&h->text, sizeof(ngx_http_agentstream_output_text_t));
-
-    rc = ngx_http_agentstream_output_send(h->output, text.start, text.last,
-                                          h->complete);
-
-    if (rc == NGX_ERROR || h->complete) {
-        ngx_http_agentstream_output_finalize(h->output, rc);
-        return NGX_DONE;
-    }
-
-    return h->output->busy ? NGX_AGAIN : NGX_OK;
-}
-
-
-void
-ngx_http_agentstream_history_destroy_output(
-    ngx_http_agentstream_history_t *h)
-{
-    if (h->text.start) {
-        ngx_http_agentstream_output_free(h->text.start);
-        h->text.start = NULL;
-    }
-
-    ngx_http_agentstream_acp_destroy(&h->packet);
-    ngx_http_agentstream_acp_destroy(&h->usage);
 }

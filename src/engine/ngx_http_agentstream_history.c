@@ -17,13 +17,10 @@
 #include "ngx_http_agentstream_history_int.h"
 
 
-/* bytes that are collected before they are sent, and bytes that are read at
-   once */
-#define NGX_HTTP_AGENTSTREAM_HISTORY_OUT  32768
+/* bytes that are read at once */
 #define NGX_HTTP_AGENTSTREAM_HISTORY_IN   262144
 
 
-static void ngx_http_agentstream_history_destroy(void *data);
 static void ngx_http_agentstream_history_stop(
     ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_body(void *data, u_char *pos,
@@ -32,52 +29,38 @@ static ngx_int_t ngx_http_agentstream_history_feed(
     ngx_http_agentstream_history_t *h, u_char *pos, size_t len);
 static void ngx_http_agentstream_history_done(void *data,
     ngx_http_agentstream_call_t *call);
-static void ngx_http_agentstream_history_finalize(
+static void ngx_http_agentstream_history_continue(
+    ngx_http_agentstream_history_t *h);
+static void ngx_http_agentstream_history_conclude(
+    ngx_http_agentstream_history_t *h);
+static ngx_int_t ngx_http_agentstream_history_flush(
+    ngx_http_agentstream_history_t *h, ngx_uint_t end);
+static void ngx_http_agentstream_history_fail(
     ngx_http_agentstream_history_t *h);
 static ngx_int_t ngx_http_agentstream_history_error(
     ngx_http_agentstream_history_t *h);
-static void ngx_http_agentstream_history_sent_handler(void *data);
 static void ngx_http_agentstream_history_event_handler(ngx_event_t *ev);
 
 
-ngx_int_t
-ngx_http_agentstream_history_start(ngx_http_request_t *r,
-    ngx_http_agentstream_history_args_t *args)
+ngx_http_agentstream_history_t *
+ngx_http_agentstream_history_open(ngx_http_agentstream_history_args_t *args)
 {
     ngx_http_agentstream_call_t     *call;
     ngx_http_agentstream_history_t  *h;
 
-    h = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_history_t));
+    h = ngx_calloc(sizeof(ngx_http_agentstream_history_t), ngx_cycle->log);
     if (h == NULL) {
-        return NGX_ERROR;
+        return NULL;
     }
 
-    h->request = r;
-    h->args = *args;
-    h->output = args->output;
-
-    h->split.handler = ngx_http_agentstream_history_message;
-    h->split.ctx = h;
-
-    h->event.handler = ngx_http_agentstream_history_event_handler;
-    h->event.data = h;
-    h->event.log = r->connection->log;
-
-    if (ngx_http_agentstream_output_open(h->output, args->wire, 0,
-                                    ngx_http_agentstream_history_sent_handler,
-                                    ngx_http_agentstream_history_destroy, h)
-        != NGX_OK
-        || ngx_http_agentstream_history_running(h) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    call = ngx_http_agentstream_call_create(args->target.conf,
-                                            &args->target.route,
+    call = ngx_http_agentstream_call_create(args->target->conf,
+                                            &args->target->route,
                                             NGX_HTTP_AGENTSTREAM_GET_MESSAGES,
-                                            &args->target.session, NULL, NULL);
+                                            &args->target->session, NULL,
+                                            NULL);
     if (call == NULL) {
-        return NGX_ERROR;
+        ngx_free(h);
+        return NULL;
     }
 
     if (args->limit
@@ -86,28 +69,38 @@ ngx_http_agentstream_history_start(ngx_http_request_t *r,
            != NGX_OK)
     {
         ngx_http_agentstream_call_destroy(call);
-        return NGX_ERROR;
+        ngx_free(h);
+        return NULL;
     }
+
+    h->args = *args;
+
+    h->split.handler = ngx_http_agentstream_history_message;
+    h->split.ctx = h;
+    h->split.limit = call->limit;
+
+    h->event.handler = ngx_http_agentstream_history_event_handler;
+    h->event.data = h;
+    h->event.log = ngx_cycle->log;
+
+    ngx_http_agentstream_history_running(h);
 
     call->kind = NGX_HTTP_AGENTSTREAM_CALL_STREAM;
     call->body_handler = ngx_http_agentstream_history_body;
     call->done_handler = ngx_http_agentstream_history_done;
     call->data = h;
 
-    h->split.limit = call->limit;
     h->call = call;
 
     ngx_http_agentstream_call_open(call);
 
-    return NGX_DONE;
+    return h;
 }
 
 
-static void
-ngx_http_agentstream_history_destroy(void *data)
+void
+ngx_http_agentstream_history_close(ngx_http_agentstream_history_t *h)
 {
-    ngx_http_agentstream_history_t *h = data;
-
     ngx_http_agentstream_history_stop(h);
 
     ngx_http_agentstream_history_destroy_turn(h);
@@ -115,8 +108,10 @@ ngx_http_agentstream_history_destroy(void *data)
     ngx_http_agentstream_json_split_destroy(&h->child_split);
     ngx_http_agentstream_json_destroy(&h->json);
     ngx_http_agentstream_acp_destroy(&h->rest);
+    ngx_http_agentstream_acp_destroy(&h->packet);
+    ngx_http_agentstream_acp_destroy(&h->usage);
 
-    ngx_http_agentstream_history_destroy_output(h);
+    ngx_free(h);
 }
 
 
@@ -201,10 +196,7 @@ ngx_http_agentstream_history_taken(ngx_http_agentstream_history_t *h,
 {
     h->taken += len;
 
-    if ((size_t) (h->text.last - h->text.start)
-        < NGX_HTTP_AGENTSTREAM_HISTORY_OUT
-        && h->taken < NGX_HTTP_AGENTSTREAM_HISTORY_IN)
-    {
+    if (!h->full && h->taken < NGX_HTTP_AGENTSTREAM_HISTORY_IN) {
         return NGX_OK;
     }
 
@@ -238,20 +230,20 @@ ngx_http_agentstream_history_done(void *data, ngx_http_agentstream_call_t *call)
 
 
 /* does what can be done now, until it has to wait for the client or OpenCode;
-   may finalize the request */
+   the consumer may have closed it then */
 
-void
+static void
 ngx_http_agentstream_history_continue(ngx_http_agentstream_history_t *h)
 {
     size_t     len;
     ngx_int_t  rc;
 
-    if (h->status && h->status != NGX_HTTP_OK && !h->request->header_sent) {
-        h->args.failed(h->args.data, h->status);
+    if (h->status && h->status != NGX_HTTP_OK && !h->begun) {
+        ngx_http_agentstream_history_fail(h);
         return;
     }
 
-    if (ngx_http_agentstream_history_output(h) != NGX_OK) {
+    if (ngx_http_agentstream_history_flush(h, 0) != NGX_OK) {
         return;
     }
 
@@ -289,17 +281,15 @@ ngx_http_agentstream_history_continue(ngx_http_agentstream_history_t *h)
         h->status = NGX_HTTP_BAD_GATEWAY;
     }
 
-    ngx_http_agentstream_history_finalize(h);
+    ngx_http_agentstream_history_conclude(h);
 }
 
 
 static void
-ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
+ngx_http_agentstream_history_conclude(ngx_http_agentstream_history_t *h)
 {
-    ngx_int_t            rc;
-    ngx_http_request_t  *r;
-
-    r = h->request;
+    ngx_int_t                       rc;
+    ngx_http_agentstream_outcome_t  outcome;
 
     if (h->status == NGX_HTTP_OK
         && !ngx_http_agentstream_json_split_complete(&h->split))
@@ -308,14 +298,14 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
     }
 
     if (h->status != NGX_HTTP_OK) {
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+        ngx_log_error(NGX_LOG_ERR, h->args.log, 0,
                       "agentstream history: OpenCode's answer is not whole, "
-                      "session %V", &h->args.target.session);
+                      "session %V", &h->args.target->session);
 
         ngx_http_agentstream_history_stop(h);
 
-        if (!r->header_sent) {
-            h->args.failed(h->args.data, h->status);
+        if (!h->begun) {
+            ngx_http_agentstream_history_fail(h);
             return;
         }
     }
@@ -323,16 +313,46 @@ ngx_http_agentstream_history_finalize(ngx_http_agentstream_history_t *h)
     rc = (h->status == NGX_HTTP_OK) ? ngx_http_agentstream_history_end(h)
                                     : ngx_http_agentstream_history_error(h);
 
-    if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_history_close(h);
-    }
-
     if (rc != NGX_OK) {
-        ngx_http_agentstream_output_finalize(h->output, NGX_ERROR);
+        ngx_http_agentstream_outcome_bad(&outcome,
+                                         NGX_HTTP_INTERNAL_SERVER_ERROR, NULL);
+        h->args.consumer->failed(h->args.data, &outcome);
         return;
     }
 
-    (void) ngx_http_agentstream_history_output(h);
+    (void) ngx_http_agentstream_history_flush(h, 1);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_history_flush(ngx_http_agentstream_history_t *h,
+    ngx_uint_t end)
+{
+    ngx_int_t  rc;
+
+    h->begun = h->made;
+
+    rc = h->args.consumer->flush(h->args.data, end);
+
+    if (rc == NGX_OK) {
+        h->full = 0;
+    }
+
+    return rc;
+}
+
+
+/* there is no history to be sent */
+
+static void
+ngx_http_agentstream_history_fail(ngx_http_agentstream_history_t *h)
+{
+    ngx_http_agentstream_outcome_t  outcome;
+
+    ngx_http_agentstream_outcome_failed(&outcome, h->status,
+                                        "Session not found");
+
+    h->args.consumer->failed(h->args.data, &outcome);
 }
 
 
@@ -367,25 +387,20 @@ ngx_http_agentstream_history_error(ngx_http_agentstream_history_t *h)
 
 
 static void
-ngx_http_agentstream_history_sent_handler(void *data)
-{
-    ngx_http_agentstream_history_continue(data);
-}
-
-
-static void
 ngx_http_agentstream_history_event_handler(ngx_event_t *ev)
 {
-    ngx_connection_t                *c;
     ngx_http_agentstream_history_t  *h;
 
     h = ev->data;
-    c = h->request->connection;
-
-    ngx_http_set_log_request(c->log, h->request);
 
     h->taken = 0;
 
     ngx_http_agentstream_history_continue(h);
-    ngx_http_run_posted_requests(c);
+}
+
+
+void
+ngx_http_agentstream_history_resume(ngx_http_agentstream_history_t *h)
+{
+    ngx_http_agentstream_history_continue(h);
 }

@@ -16,27 +16,28 @@
 #include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_history.h"
 #include "ngx_http_agentstream_json.h"
-#include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_store.h"
 #include "ngx_http_agentstream_translate.h"
 
 
 /*
  * Declarations that only the files of history use: the call and its end
  * (history), messages and turns (history_turn), the messages of subagents
- * (history_child), the response (history_output).
+ * (history_child), where the records go (history_sink).
  */
 
 
-/* in the request's pool; memory from the heap is freed at its end */
+/* on the heap */
 
-typedef struct {
-    ngx_http_request_t                    *request;
+struct ngx_http_agentstream_history_s {
     ngx_http_agentstream_history_args_t    args;
     ngx_http_agentstream_call_t           *call;       /* NULL: over */
     ngx_uint_t                             status;     /* when the call is
                                                           over */
     ngx_str_t                              running;    /* the turn that runs
                                                           now, or empty */
+    u_char                                 running_id[
+                                         NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
     ngx_http_agentstream_json_split_t      split;
     ngx_http_agentstream_json_t            json;
     ngx_http_agentstream_acp_buf_t         rest;       /* data that was not
@@ -63,12 +64,9 @@ typedef struct {
     u_char                                 timestamp[
                                         NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN];
 
-    /* the response */
-    ngx_http_agentstream_output_t         *output;
+    /* what the consumer gets */
     ngx_http_agentstream_acp_buf_t         packet;     /* the packet that is
                                                           being written */
-    ngx_http_agentstream_output_text_t     text;       /* to be sent */
-    ngx_http_agentstream_wire_state_t      state;
     uint64_t                               seq;
     size_t                                 taken;      /* bytes from OpenCode
                                                           since other requests
@@ -78,12 +76,17 @@ typedef struct {
     unsigned                               unfinished:1;   /* the last
                                                               answer is not
                                                               finished */
-    unsigned                               complete:1;     /* everything is in
-                                                              text */
+    unsigned                               full:1;         /* the consumer
+                                                              wants to send
+                                                              what it has */
+    unsigned                               made:1;         /* it has got a
+                                                              record */
+    unsigned                               begun:1;        /* it has sent
+                                                              one */
     unsigned                               failed:1;       /* out of memory in
                                                               a subagent's
                                                               answer */
-} ngx_http_agentstream_history_t;
+};
 
 
 /* history_turn: handles one message of the array; ends the last turn */
@@ -91,7 +94,7 @@ ngx_int_t ngx_http_agentstream_history_message(void *ctx, u_char *text,
     size_t len);
 ngx_int_t ngx_http_agentstream_history_end(ngx_http_agentstream_history_t *h);
 /* notes which turn runs now */
-ngx_int_t ngx_http_agentstream_history_running(
+void ngx_http_agentstream_history_running(
     ngx_http_agentstream_history_t *h);
 void ngx_http_agentstream_history_destroy_turn(
     ngx_http_agentstream_history_t *h);
@@ -107,7 +110,6 @@ ngx_int_t ngx_http_agentstream_history_next_child(
    once or later */
 ngx_int_t ngx_http_agentstream_history_taken(
     ngx_http_agentstream_history_t *h, size_t len);
-void ngx_http_agentstream_history_continue(ngx_http_agentstream_history_t *h);
 /* continues after other requests were served */
 void ngx_http_agentstream_history_post(ngx_http_agentstream_history_t *h);
 
@@ -115,23 +117,14 @@ void ngx_http_agentstream_history_post(ngx_http_agentstream_history_t *h);
 void ngx_http_agentstream_history_time(ngx_http_agentstream_history_t *h,
     const char *name);
 
-/* history_output */
+/* history_sink */
 extern ngx_http_agentstream_translate_sink_t  ngx_http_agentstream_history_sink;
 
 u_char *ngx_http_agentstream_history_reserve(void *ctx, size_t size);
 uint64_t ngx_http_agentstream_history_commit(void *ctx,
     ngx_http_agentstream_record_t *record);
-/* sends the packet that was kept until its message was complete */
-ngx_int_t ngx_http_agentstream_history_flush(
-    ngx_http_agentstream_history_t *h);
-/* ends the array */
-ngx_int_t ngx_http_agentstream_history_close(
-    ngx_http_agentstream_history_t *h);
-/* NGX_OK: everything was sent; otherwise it waits for the client, or the
-   client is gone */
-ngx_int_t ngx_http_agentstream_history_output(
-    ngx_http_agentstream_history_t *h);
-void ngx_http_agentstream_history_destroy_output(
+/* the record that was kept until its message was complete */
+ngx_int_t ngx_http_agentstream_history_usage(
     ngx_http_agentstream_history_t *h);
 
 
