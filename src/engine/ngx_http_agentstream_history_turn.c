@@ -34,11 +34,12 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
     ngx_http_agentstream_history_t *h = ctx;
 
     ngx_int_t                     rc;
-    ngx_str_t                     turn;
+    ngx_str_t                    *session, turn;
     ngx_uint_t                    info, assistant, opens;
     ngx_http_agentstream_json_t  *json;
 
     json = &h->json;
+    session = &h->args.target->session;
 
     rc = ngx_http_agentstream_json_parse(json, text, len);
     if (rc != NGX_OK) {
@@ -77,8 +78,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
 
     ngx_http_agentstream_history_time(h, "created");
 
-    if (opens
-        && ngx_http_agentstream_translate_start(h->translate) != NGX_OK)
+    if (opens && ngx_http_agentstream_translate_start(h->translate) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -91,8 +91,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
                            == 0;
     }
 
-    if (ngx_http_agentstream_translate_message(h->translate,
-                                               &h->args.target->session, json,
+    if (ngx_http_agentstream_translate_message(h->translate, session, json,
                                                json->root)
         != NGX_OK)
     {
@@ -107,8 +106,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_history_find_children(h,
-                                                    &h->args.target->session);
+    rc = ngx_http_agentstream_history_find_children(h, session);
 
     return (rc == NGX_OK) ? NGX_AGAIN : (rc == NGX_ERROR) ? rc : NGX_OK;
 }
