@@ -77,8 +77,8 @@ help: ## list the targets
 build: ## build the module for nginx (the default)
 	@util/nginx module
 
-.PHONY: asan alloc memcheck
-asan alloc memcheck: build
+.PHONY: asan later alloc memcheck
+asan later alloc memcheck: build
 	@util/nginx $@
 
 
@@ -141,6 +141,14 @@ quick: build check units ## run the checkers, the unit tests and the core of the
 .PHONY: test-asan
 test-asan: deps-test build console asan alloc budget ## run the tests with the module sanitized
 	@util/test asan $(TESTS)
+
+# Whoever asks the store for something can wait for the answer.
+LATER ?= $(QUICK) $(wildcard t/takeover_*.t t/conversation_answers.t \
+	t/conversation_interrupt.t t/busy_*.t)
+
+.PHONY: test-later
+test-later: deps-test later ## run the core tests with a store that answers later
+	@util/test later $(sort $(LATER))
 
 .PHONY: test-alloc
 test-alloc: deps-test alloc ## run turns with each allocation failing once

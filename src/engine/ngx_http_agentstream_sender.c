@@ -15,9 +15,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_sender.h"
 
 
+static void ngx_http_agentstream_sender_created(void *data, ngx_int_t rc,
+    ngx_str_t *id);
 static void ngx_http_agentstream_sender_busy(
     ngx_http_agentstream_sender_t *sender, ngx_str_t *turn);
 static void ngx_http_agentstream_sender_enqueue(
@@ -42,12 +45,33 @@ ngx_http_agentstream_sender_send(ngx_http_agentstream_sender_t *sender)
     ngx_int_t  rc;
     ngx_str_t  id;
 
+    if (sender->creator.turn) {
+        /* its turn is under way */
+        return;
+    }
+
+    sender->creator.handler = ngx_http_agentstream_sender_created;
+    sender->creator.data = sender;
+
     id.data = buf;
 
-    rc = ngx_http_agentstream_turn_create(&sender->args, &id);
+    rc = ngx_http_agentstream_turn_create(&sender->args, &sender->creator, &id);
+
+    if (rc != NGX_AGAIN) {
+        ngx_http_agentstream_sender_created(sender, rc, &id);
+    }
+}
+
+
+/* the turn exists, or does not come about */
+
+static void
+ngx_http_agentstream_sender_created(void *data, ngx_int_t rc, ngx_str_t *id)
+{
+    ngx_http_agentstream_sender_t *sender = data;
 
     if (rc == NGX_BUSY) {
-        ngx_http_agentstream_sender_busy(sender, &id);
+        ngx_http_agentstream_sender_busy(sender, id);
         return;
     }
 
@@ -63,7 +87,7 @@ ngx_http_agentstream_sender_send(ngx_http_agentstream_sender_t *sender)
     ngx_http_agentstream_sender_found(sender,
                          rc == NGX_OK ? ngx_http_agentstream_sender_started
                                       : ngx_http_agentstream_sender_repeated,
-                         &id);
+                         id);
 }
 
 
@@ -163,9 +187,12 @@ ngx_http_agentstream_sender_dequeue(ngx_http_agentstream_sender_t *sender)
 {
     ngx_http_agentstream_line_leave(&sender->place);
 
-    if (sender->args.ticket) {
-        ngx_http_agentstream_store_unqueue(ngx_http_agentstream_worker->zone,
-                                           &sender->args.ticket);
+    if (sender->args.ticket
+        && ngx_http_agentstream_store_unqueue(ngx_http_agentstream_worker->zone,
+                                              &sender->args.ticket))
+    {
+        /* who stood behind it may be the first now */
+        ngx_http_agentstream_notify_tell(&sender->args.target.session);
     }
 }
 
@@ -174,6 +201,7 @@ void
 ngx_http_agentstream_sender_leave(ngx_http_agentstream_sender_t *sender)
 {
     ngx_http_agentstream_sender_dequeue(sender);
+    ngx_http_agentstream_turn_forget_creator(&sender->creator);
 
     if (sender->counted) {
         sender->counted = 0;

@@ -46,6 +46,7 @@ typedef struct {
 
     /* private */
     ngx_http_agentstream_place_t         place;    /* in the queue */
+    ngx_http_agentstream_turn_creator_t  creator;
     unsigned                             counted:1;    /* in the turn's number
                                                           of senders */
     u_char                               id[

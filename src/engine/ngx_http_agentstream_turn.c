@@ -17,9 +17,10 @@
 
 
 static void ngx_http_agentstream_turn_id(u_char *dst);
-static ngx_int_t ngx_http_agentstream_turn_register(
-    ngx_http_agentstream_turn_t *turn, ngx_http_agentstream_turn_args_t *args,
-    ngx_str_t *other);
+static ngx_int_t ngx_http_agentstream_turn_created(
+    ngx_http_agentstream_turn_t *turn, ngx_int_t rc, ngx_str_t *id);
+static void ngx_http_agentstream_turn_created_handler(void *data,
+    ngx_int_t rc);
 static void ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
 
@@ -56,19 +57,28 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
 
 ngx_int_t
 ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
-    ngx_str_t *id)
+    ngx_http_agentstream_turn_creator_t *creator, ngx_str_t *id)
 {
-    u_char                        buf[NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN];
-    ngx_int_t                     rc;
-    ngx_str_t                     own;
-    ngx_http_agentstream_turn_t  *turn;
+    u_char                                buf[
+                                          NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN];
+    ngx_int_t                             rc;
+    ngx_str_t                             own;
+    ngx_http_agentstream_turn_t          *turn;
+    ngx_http_agentstream_zone_t          *zone;
+    ngx_http_agentstream_store_create_t   create;
+    ngx_http_agentstream_store_created_t  created;
+
+    zone = ngx_http_agentstream_worker->zone;
 
     /* a waiting sender asks again and again, so find out cheaply whether it
        can start */
 
-    rc = ngx_http_agentstream_turn_register(NULL, args, id);
-
+    rc = ngx_http_agentstream_store_taken(zone, &args->target.key,
+                                          &args->request_id, args->ticket,
+                                          &created);
     if (rc != NGX_OK) {
+        id->len = created.other.len;
+        ngx_memcpy(id->data, created.other.data, created.other.len);
         return rc;
     }
 
@@ -82,26 +92,117 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
 
     turn = ngx_http_agentstream_turn_alloc(args, &own);
     if (turn == NULL) {
+        id->len = 0;
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_turn_register(turn, args, id);
+    create.key = args->target.key;
+    create.id = turn->id;
+    create.request_id = args->request_id;
+    create.ticket = args->ticket;
+    create.packets = turn->conf->packets;
+    create.tool_kinds = turn->conf->tool_kinds;
+
+    turn->later.handler = ngx_http_agentstream_turn_created_handler;
+
+    rc = ngx_http_agentstream_store_create(zone, &create, &turn->created,
+                                           &turn->later);
+
+    if (rc == NGX_AGAIN) {
+        turn->creator = creator;
+        creator->turn = turn;
+
+        ngx_queue_insert_tail(&ngx_http_agentstream_worker->turns->turns,
+                              &turn->queue);
+        return NGX_AGAIN;
+    }
+
+    return ngx_http_agentstream_turn_created(turn, rc, id);
+}
+
+
+/* the store has answered, now or later */
+
+static ngx_int_t
+ngx_http_agentstream_turn_created(ngx_http_agentstream_turn_t *turn,
+    ngx_int_t rc, ngx_str_t *id)
+{
+    ngx_http_agentstream_store_created_t  *created;
+
+    created = &turn->created;
 
     if (rc != NGX_OK) {
-        ngx_http_agentstream_translate_destroy(turn->translate);
-        ngx_destroy_pool(turn->pool);
+        id->len = created->other.len;
+        ngx_memcpy(id->data, created->other.data, created->other.len);
+
+        if (rc == NGX_ERROR) {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "agentstream turn: no room in the zone for a turn "
+                          "of %V", &turn->session);
+        }
+
+        ngx_http_agentstream_turn_destroy(turn);
         return rc;
     }
 
-    id->len = own.len;
-    ngx_memcpy(id->data, own.data, own.len);
+    id->len = turn->id.len;
+    ngx_memcpy(id->data, turn->id.data, turn->id.len);
 
+    turn->node = created->node;
+    turn->others = created->unsure ? ngx_http_agentstream_turn_others_unknown
+                                   : ngx_http_agentstream_turn_others_none;
     turn->announce = 1;
+
     ngx_post_event(&turn->wake, &ngx_posted_events);
 
     ngx_http_agentstream_turn_begin(turn);
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_turn_created_handler(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    u_char                                buf[
+                                          NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    ngx_str_t                             id;
+    ngx_http_agentstream_turn_creator_t  *creator;
+
+    creator = turn->creator;
+    turn->creator = NULL;
+    id.data = buf;
+
+    rc = ngx_http_agentstream_turn_created(turn, rc, &id);
+
+    if (creator) {
+        creator->turn = NULL;
+        creator->handler(creator->data, rc, &id);
+        return;
+    }
+
+    if (rc == NGX_OK) {
+        /* who sent it has left meanwhile */
+        ngx_http_agentstream_store_sender(ngx_http_agentstream_worker->zone,
+                                          &id, -1);
+    }
+}
+
+
+void
+ngx_http_agentstream_turn_forget_creator(
+    ngx_http_agentstream_turn_creator_t *creator)
+{
+    ngx_http_agentstream_turn_t  *turn;
+
+    turn = creator->turn;
+
+    if (turn) {
+        turn->creator = NULL;
+        creator->turn = NULL;
+    }
 }
 
 
@@ -138,8 +239,12 @@ ngx_http_agentstream_turn_id(u_char *dst)
 void
 ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
 {
+    ngx_queue_remove(&turn->queue);
     ngx_queue_insert_tail(&ngx_http_agentstream_worker->turns->turns,
                           &turn->queue);
+
+    ngx_http_agentstream_turn_set_phase(turn,
+                                        ngx_http_agentstream_turn_resolving);
 
     turn->started_at = ngx_current_msec;
     turn->heard_at = ngx_current_msec;
@@ -244,6 +349,8 @@ ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn)
     turn->timer.data = turn;
     turn->timer.log = ngx_cycle->log;
 
+    turn->later.data = turn;
+
     turn->wake.handler = ngx_http_agentstream_turn_wake_handler;
     turn->wake.data = turn;
     turn->wake.log = ngx_cycle->log;
@@ -266,6 +373,7 @@ ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn)
 ngx_int_t
 ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
 {
+    ngx_uint_t                              packets, kinds;
     ngx_http_agentstream_loc_conf_t        *conf;
     ngx_http_agentstream_translate_t       *tr;
     ngx_http_agentstream_translate_conf_t   tcf;
@@ -282,9 +390,10 @@ ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
     if (turn->adopted) {
         /* docs/directives.md: the settings of the location that started the
            turn apply */
-        tcf.acp_kinds = (turn->node->tool_kinds
-                         == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
-        tcf.core = (turn->node->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+        ngx_http_agentstream_store_settings(turn->node, &packets, &kinds);
+
+        tcf.acp_kinds = (kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
+        tcf.core = (packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
     }
 
     tr = ngx_http_agentstream_translate_create(turn->pool, &tcf,
@@ -305,68 +414,6 @@ ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* turn NULL: only find out whether it could be registered */
-
-static ngx_int_t
-ngx_http_agentstream_turn_register(ngx_http_agentstream_turn_t *turn,
-    ngx_http_agentstream_turn_args_t *args, ngx_str_t *other)
-{
-    ngx_int_t                     rc;
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    other->len = 0;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    rc = turn ? ngx_http_agentstream_zone_create_locked(zone, &args->target.key,
-                                                        &turn->id,
-                                                        &args->request_id,
-                                                        args->ticket, &node)
-              : ngx_http_agentstream_zone_taken_locked(zone, &args->target.key,
-                                                       &args->request_id,
-                                                       args->ticket, &node);
-
-    if (turn && rc == NGX_OK
-        && ngx_http_agentstream_journal_create_locked(zone, node) != NGX_OK)
-    {
-        ngx_http_agentstream_zone_finish_locked(zone, node);
-        ngx_http_agentstream_zone_free_locked(zone, node);
-        rc = NGX_ERROR;
-    }
-
-    if (turn && rc == NGX_OK) {
-        turn->others = node->session->unsure
-                       ? ngx_http_agentstream_turn_others_unknown
-                       : ngx_http_agentstream_turn_others_none;
-
-        node->senders = 1;
-        node->seen_at = ngx_current_msec;
-        node->packets = turn->conf->packets;
-        node->tool_kinds = turn->conf->tool_kinds;
-        turn->node = node;
-
-        ngx_http_agentstream_zone_count(zone, STARTED, 1);
-
-    } else if (rc != NGX_ERROR && node) {
-        other->len = node->sn.str.len;
-        ngx_memcpy(other->data, node->sn.str.data, node->sn.str.len);
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
-
-    if (rc == NGX_ERROR) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "agentstream turn: no room in the zone for a turn of %V",
-                      &args->target.session);
-    }
-
-    return rc;
-}
-
-
 static void
 ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
 {
@@ -375,8 +422,9 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
     turn = ev->data;
 
     if (turn->phase != ngx_http_agentstream_turn_finished) {
-        ngx_http_agentstream_notify_wake(&turn->id, turn->node->watchers,
-                                         &turn->watch);
+        ngx_http_agentstream_notify_wake(&turn->id,
+                               ngx_http_agentstream_store_watchers(turn->node),
+                               &turn->watch);
 
         if (turn->announce) {
             turn->announce = 0;
@@ -386,10 +434,14 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
         return;
     }
 
+    if (!turn->ended) {
+        /* readers would not see its end yet */
+        return;
+    }
+
     ngx_http_agentstream_notify_wake(&turn->id, turn->watchers, &turn->watch);
     ngx_http_agentstream_notify_forget(&turn->watch);
     ngx_http_agentstream_notify_announce(&turn->session);
 
-    ngx_http_agentstream_translate_destroy(turn->translate);
-    ngx_destroy_pool(turn->pool);
+    ngx_http_agentstream_turn_destroy(turn);
 }

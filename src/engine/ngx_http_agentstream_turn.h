@@ -33,6 +33,17 @@ typedef struct {
 } ngx_http_agentstream_turn_args_t;
 
 
+/* who is told of a turn that is created later; it belongs to the caller */
+
+typedef struct {
+    void                               (*handler)(void *data, ngx_int_t rc,
+                                                  ngx_str_t *id);
+    void                                *data;
+    void                                *turn;     /* private; NULL: nothing is
+                                                      under way */
+} ngx_http_agentstream_turn_creator_t;
+
+
 ngx_int_t ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle);
 
 /* the worker is to exit: after timeout (0: none) its turns are left to other
@@ -44,16 +55,23 @@ void ngx_http_agentstream_turn_leave(ngx_msec_t timeout);
  * the id of its user message; NGX_DECLINED: request_id has already started a
  * turn, and id is its id; NGX_BUSY: another turn is running in this session
  * and id is its id, or other senders wait in front and id is empty; NGX_ERROR:
- * out of memory, of the zone or of the worker. id has room for
+ * out of memory, of the zone or of the worker.  id has room for
  * NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
+ * NGX_AGAIN: the creator's handler is called with one of these later.
  */
 ngx_int_t ngx_http_agentstream_turn_create(
-    ngx_http_agentstream_turn_args_t *args, ngx_str_t *id);
+    ngx_http_agentstream_turn_args_t *args,
+    ngx_http_agentstream_turn_creator_t *creator, ngx_str_t *id);
+/* the creator goes before it was told; the turn, if it comes about, does
+   not */
+void ngx_http_agentstream_turn_forget_creator(
+    ngx_http_agentstream_turn_creator_t *creator);
 
 /*
  * Takes over a turn whose worker is dead: the journal tells what was sent,
  * OpenCode is asked for the rest, and the turn continues to its terminal
- * packet.  NGX_OK, NGX_DECLINED: it cannot be taken over, NGX_ERROR.
+ * packet.  NGX_OK; NGX_AGAIN: it will turn out later; NGX_DECLINED: it
+ * cannot be taken over; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_http_agentstream_turn_adopt(
     ngx_http_agentstream_target_t *target, ngx_str_t *id);

@@ -22,11 +22,21 @@
 #define NGX_HTTP_AGENTSTREAM_TURN_BURY  32
 
 
+/* how a turn that is to be buried has ended */
+
+typedef struct {
+    uint64_t                             last;         /* number of its last
+                                                          packet */
+    ngx_str_t                            stop_reason;  /* empty: it has not */
+    u_char                               buf[16];
+} ngx_http_agentstream_last_word_t;
+
+
 static void ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node);
 static ngx_int_t ngx_http_agentstream_turn_last_word(void *data,
     ngx_http_agentstream_record_t *record);
-static ngx_http_agentstream_node_t *ngx_http_agentstream_turn_claim(
-    ngx_str_t *id, ngx_uint_t claim);
+static void ngx_http_agentstream_turn_claimed_handler(void *data,
+    ngx_int_t rc);
 static ngx_int_t ngx_http_agentstream_turn_settings(
     ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_renew(
@@ -44,11 +54,13 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_zone_t       *zone;
     ngx_http_agentstream_turn_args_t   args;
 
+    zone = ngx_http_agentstream_worker->zone;
+
     ngx_memzero(&args, sizeof(ngx_http_agentstream_turn_args_t));
 
     args.target = *target;
 
-    if (ngx_http_agentstream_turn_claim(id, 0) == NULL) {
+    if (ngx_http_agentstream_store_orphan(zone, id) != NGX_OK) {
         return NGX_DECLINED;
     }
 
@@ -57,17 +69,39 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
         return NGX_ERROR;
     }
 
-    turn->node = ngx_http_agentstream_turn_claim(id, 1);
+    turn->later.handler = ngx_http_agentstream_turn_claimed_handler;
 
-    if (turn->node == NULL) {
-        ngx_http_agentstream_translate_destroy(turn->translate);
-        ngx_destroy_pool(turn->pool);
-        return NGX_DECLINED;
+    rc = ngx_http_agentstream_store_claim(zone, &turn->id, &turn->node,
+                                          &turn->later);
+
+    if (rc == NGX_AGAIN) {
+        ngx_queue_insert_tail(&ngx_http_agentstream_worker->turns->turns,
+                              &turn->queue);
+        return NGX_AGAIN;
+    }
+
+    ngx_http_agentstream_turn_claimed_handler(turn, rc);
+
+    return rc;
+}
+
+
+/* the store has answered, now or later */
+
+static void
+ngx_http_agentstream_turn_claimed_handler(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    if (rc != NGX_OK) {
+        /* somebody else was faster */
+        ngx_http_agentstream_turn_destroy(turn);
+        return;
     }
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "agentstream turn: taken over from a dead worker, "
-                  "session %V, turn %V", &target->session, id);
+                  "session %V, turn %V", &turn->session, &turn->id);
 
     ngx_http_agentstream_count(ADOPTED, 1);
 
@@ -83,22 +117,18 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
                                             turn);
     }
 
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-    turn->node->pinned = 0;
-    ngx_http_agentstream_zone_place_locked(zone, turn->node);
-    ngx_http_agentstream_zone_unlock(zone);
+    ngx_http_agentstream_store_unpin(ngx_http_agentstream_worker->zone,
+                                     turn->node);
 
     if (ngx_http_agentstream_translate_state(turn->translate)->stop_reason.len)
     {
         /* it died between the terminal packet and the end */
         ngx_http_agentstream_turn_end(turn);
-        return NGX_OK;
+        return;
     }
 
-    if (turn->node->journal.last_seq != 0
-        && (rc != NGX_OK || turn->node->journal.first_seq != 1))
+    if (ngx_http_agentstream_store_last(turn->node) != 0
+        && (rc != NGX_OK || !ngx_http_agentstream_store_whole(turn->node)))
     {
         /* it is not completely known what was sent, so send everything
            again */
@@ -109,12 +139,10 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
     if (rc == NGX_ERROR) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                        "Out of memory", NULL);
-        return NGX_OK;
+        return;
     }
 
     ngx_http_agentstream_turn_begin(turn);
-
-    return NGX_OK;
 }
 
 
@@ -123,47 +151,15 @@ ngx_http_agentstream_turn_adopt(ngx_http_agentstream_target_t *target,
 static ngx_int_t
 ngx_http_agentstream_turn_settings(ngx_http_agentstream_turn_t *turn)
 {
-    if (turn->node->packets == turn->conf->packets
-        && turn->node->tool_kinds == turn->conf->tool_kinds)
-    {
+    ngx_uint_t  packets, kinds;
+
+    ngx_http_agentstream_store_settings(turn->node, &packets, &kinds);
+
+    if (packets == turn->conf->packets && kinds == turn->conf->tool_kinds) {
         return NGX_OK;
     }
 
     return ngx_http_agentstream_turn_translator(turn);
-}
-
-
-/* an orphan, or NULL; without a claim, only find out whether it is one */
-
-static ngx_http_agentstream_node_t *
-ngx_http_agentstream_turn_claim(ngx_str_t *id, ngx_uint_t claim)
-{
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    node = ngx_http_agentstream_zone_find_locked(zone, id);
-
-    if (node
-        && (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-            || !ngx_http_agentstream_zone_dead_locked(zone, &node->owner)))
-    {
-        node = NULL;
-    }
-
-    if (node && claim) {
-        node->owner = zone->self;
-        node->ended = 0;
-        node->pinned = 1;
-        ngx_http_agentstream_zone_place_locked(zone, node);
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
-
-    return node;
 }
 
 
@@ -173,11 +169,9 @@ ngx_http_agentstream_turn_restore(void *data,
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    ngx_http_agentstream_journal_t  *journal;
-
-    journal = &turn->node->journal;
-
-    if (journal->first_seq != 1 && record->seq != journal->last_seq) {
+    if (!ngx_http_agentstream_store_whole(turn->node)
+        && record->seq != ngx_http_agentstream_store_last(turn->node))
+    {
         /* it only matters whether it was the terminal packet */
         return NGX_OK;
     }
@@ -216,7 +210,7 @@ ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
 void
 ngx_http_agentstream_turn_resume(ngx_http_agentstream_turn_t *turn)
 {
-    if (!turn->node->prompted) {
+    if (!ngx_http_agentstream_store_prompted(turn->node)) {
         /* the prompt was lost with its worker */
 
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
@@ -246,25 +240,19 @@ void
 ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 {
     ngx_uint_t                    n;
-    ngx_rbtree_key_t              key;
+    ngx_uint_t                    key;
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = ngx_http_agentstream_worker->zone;
 
-    ngx_http_agentstream_zone_lock(zone);
-    ngx_http_agentstream_zone_expire_locked(zone);
-    ngx_http_agentstream_zone_unlock(zone);
-
-    ngx_http_agentstream_zone_sweep(zone);
+    ngx_http_agentstream_store_expire(zone);
 
     n = 0;
     key = 0;
 
     do {
-        ngx_http_agentstream_zone_lock(zone);
-        node = ngx_http_agentstream_zone_orphan_locked(zone, &key);
-        ngx_http_agentstream_zone_unlock(zone);
+        node = ngx_http_agentstream_store_lapsed(zone, &key);
 
         if (node) {
             ngx_http_agentstream_turn_bury(node);
@@ -282,25 +270,30 @@ ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev)
 static void
 ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 {
-    size_t                          size;
-    u_char                         *p;
-    ngx_http_agentstream_zone_t    *zone;
-    ngx_http_agentstream_record_t   record;
+    size_t                             size;
+    u_char                            *p;
+    ngx_http_agentstream_zone_t       *zone;
+    ngx_http_agentstream_record_t      record;
+    ngx_http_agentstream_last_word_t   word;
 
     static ngx_str_t  message = ngx_string("The worker was lost");
 
     zone = ngx_http_agentstream_worker->zone;
 
+    word.last = ngx_http_agentstream_store_last(node);
+    word.stop_reason.data = word.buf;
+    word.stop_reason.len = 0;
+
     (void) ngx_http_agentstream_journal_walk(node,
                                            ngx_http_agentstream_turn_last_word,
-                                           node);
+                                           &word);
 
-    if (node->stop_reason[0]) {
+    if (word.stop_reason.len) {
         /* it died between the terminal packet and the end */
         goto done;
     }
 
-    ngx_memcpy(node->stop_reason, "error", sizeof("error"));
+    ngx_str_set(&word.stop_reason, "error");
 
     size = ngx_http_agentstream_acp_error_size(&message, NULL);
 
@@ -323,11 +316,8 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 
 done:
 
-    ngx_http_agentstream_zone_lock(zone);
-    node->pinned = 0;
-    node->session->unsure = 1;
-    ngx_http_agentstream_zone_finish_locked(zone, node);
-    ngx_http_agentstream_zone_unlock(zone);
+    (void) ngx_http_agentstream_store_finish(zone, node, &word.stop_reason, 1,
+                                             NULL, NULL);
 }
 
 
@@ -337,12 +327,12 @@ static ngx_int_t
 ngx_http_agentstream_turn_last_word(void *data,
     ngx_http_agentstream_record_t *record)
 {
-    ngx_http_agentstream_node_t *node = data;
+    ngx_http_agentstream_last_word_t *word = data;
 
     ngx_str_t                    text;
     ngx_http_agentstream_json_t  json;
 
-    if (record->seq != node->journal.last_seq
+    if (record->seq != word->last
         || !ngx_http_agentstream_record_terminal(record->type))
     {
         return NGX_OK;
@@ -355,8 +345,8 @@ ngx_http_agentstream_turn_last_word(void *data,
         == NGX_OK)
     {
         text = ngx_http_agentstream_translate_stop_reason(record, &json);
-        ngx_memcpy(node->stop_reason, text.data,
-                   ngx_min(text.len, sizeof(node->stop_reason) - 1));
+        word->stop_reason.len = ngx_min(text.len, sizeof(word->buf));
+        ngx_memcpy(word->buf, text.data, word->stop_reason.len);
     }
 
     ngx_http_agentstream_json_destroy(&json);
@@ -401,8 +391,12 @@ ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev)
         }
 
         ngx_http_agentstream_notify_forget(&turn->watch);
+        ngx_http_agentstream_store_cancel(&turn->later);
 
-        ngx_http_agentstream_translate_destroy(turn->translate);
-        ngx_destroy_pool(turn->pool);
+        if (turn->creator) {
+            ngx_http_agentstream_turn_forget_creator(turn->creator);
+        }
+
+        ngx_http_agentstream_turn_destroy(turn);
     }
 }

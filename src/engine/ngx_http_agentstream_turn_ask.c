@@ -27,6 +27,7 @@ typedef struct {
     ngx_str_node_t                       sn;       /* by id */
     ngx_http_agentstream_turn_t         *turn;
     ngx_http_agentstream_call_t         *call;     /* the answer, or NULL */
+    ngx_http_agentstream_later_t         listing;
     ngx_msec_t                           due;      /* 0: never */
     unsigned                             permission:1;
     unsigned                             waits:1;
@@ -39,8 +40,10 @@ static void ngx_http_agentstream_turn_ask_asked(
     ngx_http_agentstream_turn_t *turn, ngx_str_t *id, ngx_uint_t permission);
 static void ngx_http_agentstream_turn_ask_due(
     ngx_http_agentstream_turn_ask_t *ask, ngx_msec_t due);
-static ngx_int_t ngx_http_agentstream_turn_ask_list(
-    ngx_http_agentstream_turn_ask_t *ask);
+static void ngx_http_agentstream_turn_ask_listed_handler(void *data,
+    ngx_int_t rc);
+static void ngx_http_agentstream_turn_ask_listed(
+    ngx_http_agentstream_turn_ask_t *ask, ngx_int_t rc);
 static void ngx_http_agentstream_turn_ask_answered(
     ngx_http_agentstream_turn_ask_t *ask);
 static void ngx_http_agentstream_turn_ask_answer(
@@ -109,7 +112,7 @@ static void
 ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
     ngx_str_t *id, ngx_uint_t permission)
 {
-    ngx_msec_t                        timeout;
+    ngx_int_t                         rc;
     ngx_uint_t                        automatic;
     ngx_http_agentstream_turn_ask_t  *ask;
 
@@ -143,16 +146,19 @@ ngx_http_agentstream_turn_ask_asked(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    if (automatic || ngx_http_agentstream_turn_ask_list(ask) != NGX_OK) {
+    if (automatic) {
         ngx_http_agentstream_turn_ask_answer(ask);
         return;
     }
 
-    timeout = permission ? turn->conf->permission_timeout
-                         : turn->conf->question_timeout;
+    ask->listing.handler = ngx_http_agentstream_turn_ask_listed_handler;
+    ask->listing.data = ask;
 
-    if (timeout) {
-        ngx_http_agentstream_turn_ask_due(ask, ngx_current_msec + timeout);
+    rc = ngx_http_agentstream_store_ask(ngx_http_agentstream_worker->zone,
+                                        turn->node, &ask->sn.str, permission,
+                                        &ask->listing);
+    if (rc != NGX_AGAIN) {
+        ngx_http_agentstream_turn_ask_listed(ask, rc);
     }
 
     return;
@@ -180,22 +186,43 @@ ngx_http_agentstream_turn_ask_due(ngx_http_agentstream_turn_ask_t *ask,
 }
 
 
-static ngx_int_t
-ngx_http_agentstream_turn_ask_list(ngx_http_agentstream_turn_ask_t *ask)
+/* the store has answered later */
+
+static void
+ngx_http_agentstream_turn_ask_listed_handler(void *data, ngx_int_t rc)
 {
-    ngx_int_t                     rc;
+    ngx_http_agentstream_turn_ask_t *ask = data;
+
+    ngx_http_agentstream_turn_ask_listed(ask, rc);
+
+    if (ask->turn->phase == ngx_http_agentstream_turn_running) {
+        ngx_http_agentstream_turn_schedule(ask->turn);
+    }
+}
+
+
+/* whether clients can find it, and answer; if not, it is answered here */
+
+static void
+ngx_http_agentstream_turn_ask_listed(ngx_http_agentstream_turn_ask_t *ask,
+    ngx_int_t rc)
+{
+    ngx_msec_t                    timeout;
     ngx_http_agentstream_turn_t  *turn;
-    ngx_http_agentstream_zone_t  *zone;
 
     turn = ask->turn;
-    zone = ngx_http_agentstream_worker->zone;
 
-    ngx_http_agentstream_zone_lock(zone);
+    if (rc == NGX_OK) {
+        timeout = ask->permission ? turn->conf->permission_timeout
+                                  : turn->conf->question_timeout;
 
-    rc = ngx_http_agentstream_zone_ask_locked(zone, turn->node, &ask->sn.str,
-                                              ask->permission);
+        if (timeout) {
+            ngx_http_agentstream_turn_ask_due(ask,
+                                              ngx_current_msec + timeout);
+        }
 
-    ngx_http_agentstream_zone_unlock(zone);
+        return;
+    }
 
     if (rc == NGX_ERROR) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
@@ -213,7 +240,7 @@ ngx_http_agentstream_turn_ask_list(ngx_http_agentstream_turn_ask_t *ask)
                       &ask->sn.str, &turn->session, &turn->id);
     }
 
-    return rc;
+    ngx_http_agentstream_turn_ask_answer(ask);
 }
 
 
@@ -221,10 +248,10 @@ static void
 ngx_http_agentstream_turn_ask_answered(ngx_http_agentstream_turn_ask_t *ask)
 {
     ngx_http_agentstream_turn_t  *turn;
-    ngx_http_agentstream_zone_t  *zone;
 
     turn = ask->turn;
-    zone = ngx_http_agentstream_worker->zone;
+
+    ngx_http_agentstream_store_cancel(&ask->listing);
 
     if (ask->waits) {
         ask->waits = 0;
@@ -237,9 +264,8 @@ ngx_http_agentstream_turn_ask_answered(ngx_http_agentstream_turn_ask_t *ask)
         ngx_rbtree_delete(&turn->asks, &ask->sn.node);
     }
 
-    ngx_http_agentstream_zone_lock(zone);
-    ngx_http_agentstream_zone_answer_locked(zone, turn->node, &ask->sn.str);
-    ngx_http_agentstream_zone_unlock(zone);
+    ngx_http_agentstream_store_answered(ngx_http_agentstream_worker->zone,
+                                        turn->node, &ask->sn.str);
 }
 
 
@@ -352,6 +378,8 @@ ngx_http_agentstream_turn_ask_close(ngx_http_agentstream_turn_t *turn)
          ask;
          ask = ngx_http_agentstream_turn_ask_next(turn, ask))
     {
+        ngx_http_agentstream_store_cancel(&ask->listing);
+
         if (ask->call) {
             ngx_http_agentstream_call_close(ask->call);
             ask->call = NULL;

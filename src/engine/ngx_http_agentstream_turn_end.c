@@ -21,6 +21,7 @@ static void ngx_http_agentstream_turn_abort_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_aborted(
     ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_ended_handler(void *data, ngx_int_t rc);
 
 
 /* docs/protocol.md, "How a turn ends": the turn is aborted in OpenCode, then
@@ -111,7 +112,9 @@ ngx_http_agentstream_turn_over(ngx_http_agentstream_turn_t *turn)
 
     state = ngx_http_agentstream_translate_state(turn->translate);
 
-    if (state->passed && state->steps == 0 && !turn->node->interrupted) {
+    if (state->passed && state->steps == 0
+        && !ngx_http_agentstream_turn_interrupted(turn))
+    {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_CONFLICT,
                                        "Another prompt in this session was "
                                        "answered instead", NULL);
@@ -125,7 +128,8 @@ ngx_http_agentstream_turn_over(ngx_http_agentstream_turn_t *turn)
 void
 ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_int_t  rc;
+    ngx_int_t   rc;
+    ngx_uint_t  interrupted;
 
     if (turn->interrupt_call) {
         /* otherwise the abort would hit the session's next turn */
@@ -136,14 +140,15 @@ ngx_http_agentstream_turn_finish(ngx_http_agentstream_turn_t *turn)
 
     ngx_http_agentstream_turn_clock(turn);
 
-    rc = ngx_http_agentstream_translate_asks_over(turn->translate,
-                                                  turn->node->interrupted);
+    interrupted = ngx_http_agentstream_turn_interrupted(turn);
+
+    rc = ngx_http_agentstream_translate_asks_over(turn->translate, interrupted);
 
     if (rc == NGX_OK) {
         turn->terminal = 1;
 
         rc = ngx_http_agentstream_translate_finish(turn->translate,
-                                                   turn->node->interrupted);
+                                                   interrupted);
     }
 
     if (rc != NGX_OK) {
@@ -188,9 +193,9 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
                   "agentstream turn: failed with %ui (%s), session %V, "
                   "turn %V", code, reason, &turn->session, &turn->id);
 
-    if (turn->node->journal.last_seq == 0) {
+    if (ngx_http_agentstream_store_last(turn->node) == 0) {
         /* no packet was sent yet, so the HTTP status can tell */
-        turn->node->status = code;
+        ngx_http_agentstream_store_status(turn->node, code);
     }
 
     turn->terminal = 1;
@@ -214,40 +219,51 @@ ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
 void
 ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_http_agentstream_zone_t             *zone;
+    ngx_int_t                                rc;
     ngx_http_agentstream_translate_state_t  *state;
-
-    zone = ngx_http_agentstream_worker->zone;
 
     ngx_http_agentstream_turn_set_phase(turn,
                                            ngx_http_agentstream_turn_finished);
 
-    ngx_http_agentstream_zone_lock(zone);
-
     state = ngx_http_agentstream_translate_state(turn->translate);
 
-    ngx_memcpy(turn->node->stop_reason, state->stop_reason.data,
-               ngx_min(state->stop_reason.len,
-                       sizeof(turn->node->stop_reason) - 1));
+    turn->later.handler = ngx_http_agentstream_turn_ended_handler;
 
-    ngx_memcpy(turn->watchers, turn->node->watchers, sizeof(turn->watchers));
-    if (turn->node->prompted) {
-        turn->node->session->unsure = (state->passed || turn->loose);
-    }
-
-    ngx_http_agentstream_journal_pack_locked(zone, turn->node);
-    ngx_http_agentstream_zone_finish_locked(zone, turn->node);
-
-    ngx_http_agentstream_zone_unlock(zone);
+    rc = ngx_http_agentstream_store_finish(ngx_http_agentstream_worker->zone,
+                                           turn->node, &state->stop_reason,
+                                           state->passed || turn->loose,
+                                           turn->watchers, &turn->later);
 
     turn->node = NULL;
 
     ngx_http_agentstream_turn_release(turn);
 
-    /* its callers may still use the turn, so it is freed later, when readers
-       have been woken */
+    if (rc != NGX_AGAIN) {
+        ngx_http_agentstream_turn_ended_handler(turn, rc);
+    }
+}
+
+
+/* the callers of turn_end() may still use the turn, so it is freed later, when
+   readers have been woken */
+
+static void
+ngx_http_agentstream_turn_ended_handler(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    turn->ended = 1;
 
     ngx_post_event(&turn->wake, &ngx_posted_events);
+}
+
+
+void
+ngx_http_agentstream_turn_destroy(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_queue_remove(&turn->queue);
+    ngx_http_agentstream_translate_destroy(turn->translate);
+    ngx_destroy_pool(turn->pool);
 }
 
 
@@ -260,7 +276,9 @@ ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_hub_session_t  **entries;
 
     ngx_http_agentstream_notify_detach(&turn->waiter);
+
     ngx_queue_remove(&turn->queue);
+    ngx_queue_init(&turn->queue);
 
     entries = turn->hub_sessions.elts;
 

@@ -95,7 +95,7 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
     if (rc == NGX_OK && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_DELTA
         && turn->phase == ngx_http_agentstream_turn_running
         && !turn->settling && turn->poll_at == 0 && !turn->failed
-        && !turn->node->interrupted)
+        && !ngx_http_agentstream_turn_interrupted(turn))
     {
         /* most events only move the idle timeout further away, so the timer
            need not be set again */
@@ -464,7 +464,7 @@ ngx_http_agentstream_turn_reconciled(void *data, ngx_uint_t status,
     }
 
     if (ngx_http_agentstream_translate_abandoned(turn->translate)
-        && !turn->node->interrupted)
+        && !ngx_http_agentstream_turn_interrupted(turn))
     {
         /* OpenCode was restarted, or the answer began after it was asked */
 

@@ -37,8 +37,11 @@
 /* what the turn does; the order counts: a turn never goes back */
 
 typedef enum {
+    /* waits for the store, which is asked for a new turn or an orphan */
+    ngx_http_agentstream_turn_claiming = 0,
+
     /* looks the session up, for its directory */
-    ngx_http_agentstream_turn_resolving = 0,
+    ngx_http_agentstream_turn_resolving,
 
     /* waits for the event stream of that directory */
     ngx_http_agentstream_turn_subscribing,
@@ -128,6 +131,9 @@ typedef struct {
     /* a packet could not be written: nothing but an error follows */
     unsigned                             failed:1;
 
+    /* the store knows that the turn is finished, so that readers can see it */
+    unsigned                             ended:1;
+
     /* the turn was begun by a worker that is gone */
     unsigned                             adopted:1;
 
@@ -159,11 +165,18 @@ typedef struct {
     ngx_http_agentstream_watch_t        *watch;    /* of its readers in this
                                                       worker */
     ngx_event_t                          wake;
+    ngx_http_agentstream_later_t         later;    /* what the store is asked:
+                                                      to create or claim the
+                                                      turn, to finish it */
     ngx_http_agentstream_waiter_t        waiter;   /* waits for the mark in the
                                                       node */
 
     ngx_queue_t                          queue;    /* in the worker's turns */
     ngx_pool_t                          *pool;
+
+    ngx_http_agentstream_store_created_t   created;
+    ngx_http_agentstream_turn_creator_t   *creator;    /* who waits for that, or
+                                                          NULL */
 
     ngx_str_t                            route;
     ngx_str_t                            session;
@@ -292,6 +305,12 @@ void ngx_http_agentstream_turn_check(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_expire_handler(ngx_event_t *ev);
 void ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev);
 
+/* whether somebody wants the turn ended */
+#define ngx_http_agentstream_turn_interrupted(turn)                           \
+    ngx_http_agentstream_store_interrupted((turn)->node)
+
+/* the turn's memory; nothing refers to it any more */
+void ngx_http_agentstream_turn_destroy(ngx_http_agentstream_turn_t *turn);
 /* closes everything that could call back */
 void ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn);
 

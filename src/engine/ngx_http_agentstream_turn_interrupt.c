@@ -31,22 +31,10 @@ static void ngx_http_agentstream_turn_interrupt_done(void *data,
 ngx_int_t
 ngx_http_agentstream_turn_interrupt(ngx_http_agentstream_target_t *target)
 {
-    ngx_http_agentstream_node_t  *node;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    node = ngx_http_agentstream_zone_running_locked(zone, &target->key);
-
-    if (node) {
-        node->interrupted = 1;
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
-
-    if (node == NULL) {
+    if (ngx_http_agentstream_store_interrupt(ngx_http_agentstream_worker->zone,
+                                             &target->key)
+        != NGX_OK)
+    {
         return NGX_DECLINED;
     }
 
@@ -63,7 +51,7 @@ ngx_http_agentstream_turn_interrupt_handler(void *data)
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    if (turn->node && turn->node->interrupted) {
+    if (turn->node && ngx_http_agentstream_turn_interrupted(turn)) {
         ngx_http_agentstream_turn_interrupt_check(turn, 0);
     }
 }
@@ -76,7 +64,7 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_call_t             *call;
     ngx_http_agentstream_translate_state_t  *state;
 
-    if (turn->node == NULL || !turn->node->interrupted
+    if (turn->node == NULL || !ngx_http_agentstream_turn_interrupted(turn)
         || turn->interrupt != ngx_http_agentstream_turn_interrupt_none)
     {
         return;
@@ -202,16 +190,12 @@ ngx_http_agentstream_turn_interrupt_expire(ngx_http_agentstream_turn_t *turn)
 void
 ngx_http_agentstream_turn_readers_handler(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_msec_t                    seen_at;
-    ngx_uint_t                    watched;
-    ngx_http_agentstream_zone_t  *zone;
+    ngx_msec_t  seen_at;
+    ngx_uint_t  watched;
 
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-    watched = ngx_http_agentstream_zone_watched_locked(zone, turn->node);
-    seen_at = turn->node->seen_at;
-    ngx_http_agentstream_zone_unlock(zone);
+    watched = ngx_http_agentstream_store_watched(
+                               ngx_http_agentstream_worker->zone, turn->node,
+                               &seen_at);
 
     turn->watched_at = ngx_current_msec;
 
@@ -221,7 +205,7 @@ ngx_http_agentstream_turn_readers_handler(ngx_http_agentstream_turn_t *turn)
         && (ngx_msec_int_t) (ngx_current_msec - seen_at)
            > (ngx_msec_int_t) turn->conf->detach_timeout)
     {
-        turn->node->interrupted = 1;
+        ngx_http_agentstream_store_stop(turn->node);
         ngx_http_agentstream_turn_interrupt_check(turn, 0);
     }
 }

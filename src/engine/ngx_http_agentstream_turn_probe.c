@@ -133,29 +133,17 @@ ngx_http_agentstream_turn_wait(ngx_http_agentstream_turn_t *turn)
 static ngx_uint_t
 ngx_http_agentstream_turn_left(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                    senders;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-    senders = turn->node->senders;
-    ngx_http_agentstream_zone_unlock(zone);
-
-    return senders == 0;
+    return ngx_http_agentstream_store_senders(
+                               ngx_http_agentstream_worker->zone, turn->node)
+           == 0;
 }
 
 
 static void
 ngx_http_agentstream_turn_refuse(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-    ngx_http_agentstream_zone_refuse_locked(zone, turn->node);
-    ngx_http_agentstream_zone_unlock(zone);
+    ngx_http_agentstream_store_refuse(ngx_http_agentstream_worker->zone,
+                                      turn->node);
 
     ngx_http_agentstream_turn_fail(turn, NGX_HTTP_CONFLICT,
                                    "OpenCode works on another prompt in this "

@@ -144,23 +144,17 @@ ngx_http_agentstream_turn_commit(void *ctx,
 {
     ngx_http_agentstream_turn_t *turn = ctx;
 
-    ngx_http_agentstream_node_t  *node;
-
-    node = turn->node;
-
     if (turn->scratch) {
         ngx_http_agentstream_turn_patch(turn, record);
 
     } else {
         ngx_http_agentstream_journal_append(ngx_http_agentstream_worker->zone,
-                                            node, record);
+                                            turn->node, record);
     }
-
-    node->state = NGX_HTTP_AGENTSTREAM_TURN_RUNNING;
 
     ngx_post_event(&turn->wake, &ngx_posted_events);
 
-    return node->journal.last_seq;
+    return ngx_http_agentstream_store_last(turn->node);
 }
 
 

@@ -33,8 +33,6 @@ static ngx_int_t ngx_http_agentstream_turn_check_files(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_hub_add(
     ngx_http_agentstream_turn_t *turn);
-static ngx_int_t ngx_http_agentstream_turn_share(
-    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_turn_check_body(void *data, u_char *pos,
@@ -110,7 +108,12 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
-    if (ngx_http_agentstream_turn_share(turn) != NGX_OK) {
+    /* other workers answer questions of this turn */
+
+    if (ngx_http_agentstream_store_directory(ngx_http_agentstream_worker->zone,
+                                             turn->node, &turn->directory)
+        != NGX_OK)
+    {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
                                        "Out of zone memory", NULL);
         return;
@@ -178,27 +181,6 @@ ngx_http_agentstream_turn_hub_add(ngx_http_agentstream_turn_t *turn)
 }
 
 
-/* other workers need the directory to answer questions of this turn */
-
-static ngx_int_t
-ngx_http_agentstream_turn_share(ngx_http_agentstream_turn_t *turn)
-{
-    ngx_int_t                     rc;
-    ngx_http_agentstream_zone_t  *zone;
-
-    zone = ngx_http_agentstream_worker->zone;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    rc = ngx_http_agentstream_zone_directory_locked(zone, turn->node,
-                                                    &turn->directory);
-
-    ngx_http_agentstream_zone_unlock(zone);
-
-    return rc;
-}
-
-
 void
 ngx_http_agentstream_turn_ready(void *data)
 {
@@ -234,7 +216,7 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
 {
     ngx_http_agentstream_call_t  *call;
 
-    if (turn->node->interrupted) {
+    if (ngx_http_agentstream_turn_interrupted(turn)) {
         ngx_http_agentstream_turn_interrupt_check(turn, 0);
         return;
     }
@@ -263,7 +245,7 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
     turn->call = call;
     ngx_http_agentstream_turn_set_phase(turn,
                                           ngx_http_agentstream_turn_prompting);
-    turn->node->prompted = 1;
+    ngx_http_agentstream_store_prompting(turn->node);
 
     ngx_http_agentstream_call_open(call);
 }
@@ -330,7 +312,7 @@ ngx_http_agentstream_turn_prompt_done(void *data,
 ngx_uint_t
 ngx_http_agentstream_turn_unprompted(ngx_http_agentstream_turn_t *turn)
 {
-    if (!turn->node->prompted) {
+    if (!ngx_http_agentstream_store_prompted(turn->node)) {
         return 1;
     }
 

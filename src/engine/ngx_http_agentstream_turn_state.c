@@ -37,6 +37,7 @@ static void ngx_http_agentstream_turn_check_state(
 static ngx_http_agentstream_turn_state_t
     ngx_http_agentstream_turn_phases[] =
 {
+    { "claiming", phase(resolving)|phase(finished) },
     { "resolving", phase(subscribing)|phase(aborting)|phase(finished) },
     { "subscribing", phase(probing)|phase(prompting)|phase(running)
                      |phase(aborting)|phase(finished) },

@@ -66,7 +66,7 @@ static ngx_int_t ngx_http_agentstream_notify_add(
 static void ngx_http_agentstream_notify_mark(
     ngx_http_agentstream_watch_t *watch, ngx_uint_t set);
 static void ngx_http_agentstream_notify_signal(uint64_t *slots,
-    ngx_str_t *id);
+    ngx_str_t *id, ngx_uint_t self);
 static void ngx_http_agentstream_notify_release(
     ngx_http_agentstream_watch_t *watch);
 static void ngx_http_agentstream_notify_run(
@@ -320,7 +320,7 @@ void
 ngx_http_agentstream_notify_wake(ngx_str_t *turn, uint64_t *watchers,
     ngx_http_agentstream_watch_t **watch)
 {
-    ngx_http_agentstream_notify_signal(watchers, turn);
+    ngx_http_agentstream_notify_signal(watchers, turn, 0);
 
     if (*watch == NULL) {
         *watch = ngx_http_agentstream_notify_find(
@@ -353,13 +353,22 @@ ngx_http_agentstream_notify_announce(ngx_str_t *session)
 
     ngx_http_agentstream_notify_signal(
                             ngx_http_agentstream_worker->zone->sh->followers,
-                            session);
+                            session, 0);
 
     watch = ngx_http_agentstream_notify_find(
                                  ngx_http_agentstream_worker->notify, session);
     if (watch) {
         ngx_http_agentstream_notify_run(watch);
     }
+}
+
+
+void
+ngx_http_agentstream_notify_tell(ngx_str_t *session)
+{
+    ngx_http_agentstream_notify_signal(
+                            ngx_http_agentstream_worker->zone->sh->followers,
+                            session, 1);
 }
 
 
@@ -378,11 +387,12 @@ ngx_http_agentstream_notify_all(void)
 }
 
 
-/* the id of the watches concerned; the mark is set before the worker is woken,
-   so that it finds the mark */
+/* the id of the watches concerned; self: this worker is woken, too.  The mark
+   is set before the worker is woken, so that it finds the mark */
 
 static void
-ngx_http_agentstream_notify_signal(uint64_t *slots, ngx_str_t *id)
+ngx_http_agentstream_notify_signal(uint64_t *slots, ngx_str_t *id,
+    ngx_uint_t self)
 {
     uint32_t                      hash;
     uint64_t                      one, mask;
@@ -398,7 +408,7 @@ ngx_http_agentstream_notify_signal(uint64_t *slots, ngx_str_t *id)
         for (mask = slots[i]; mask; mask &= mask - 1) {
             slot = i * 64 + __builtin_ctzll(mask);
 
-            if (slot == zone->self.slot) {
+            if (slot == zone->self.slot && !self) {
                 continue;
             }
 

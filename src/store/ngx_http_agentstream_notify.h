@@ -62,6 +62,9 @@ void ngx_http_agentstream_notify_forget(ngx_http_agentstream_watch_t **watch);
 /* the same when a turn of the session began or ended */
 void ngx_http_agentstream_notify_announce(ngx_str_t *session);
 
+/* the same, but from anywhere: the waiters of this worker run later, too */
+void ngx_http_agentstream_notify_tell(ngx_str_t *session);
+
 /* wakes all waiters, because the worker is to exit */
 void ngx_http_agentstream_notify_all(void);
 

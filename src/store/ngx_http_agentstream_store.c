@@ -236,15 +236,28 @@ ngx_http_agentstream_store_hold(ngx_http_agentstream_zone_t *zone,
 }
 
 
-void
+ngx_uint_t
 ngx_http_agentstream_store_unqueue(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t **ticket)
 {
+    ngx_uint_t                       waits;
+    ngx_http_agentstream_session_t  *session;
+
     ngx_http_agentstream_zone_lock(zone);
+
+    session = (*ticket)->session;
+
+    waits = (session->running == NULL
+             && ngx_queue_next(ngx_queue_head(&session->tickets))
+                != ngx_queue_sentinel(&session->tickets));
+
     ngx_http_agentstream_zone_unqueue_locked(zone, *ticket);
+
     ngx_http_agentstream_zone_unlock(zone);
 
     *ticket = NULL;
+
+    return waits;
 }
 
 
@@ -363,7 +376,9 @@ ngx_http_agentstream_store_finish(ngx_http_agentstream_zone_t *zone,
     ngx_memcpy(node->stop_reason, stop_reason->data,
                ngx_min(stop_reason->len, sizeof(node->stop_reason) - 1));
 
-    ngx_memcpy(watchers, node->watchers, sizeof(node->watchers));
+    if (watchers) {
+        ngx_memcpy(watchers, node->watchers, sizeof(node->watchers));
+    }
 
     /* a prompt that was never sent tells nothing about the session */
 

@@ -208,8 +208,9 @@ ngx_int_t ngx_http_agentstream_store_queue(ngx_http_agentstream_zone_t *zone,
    NGX_ERROR: no room */
 ngx_int_t ngx_http_agentstream_store_hold(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, ngx_http_agentstream_ticket_t **ticket);
-/* gives the place up, and sets *ticket to NULL */
-void ngx_http_agentstream_store_unqueue(ngx_http_agentstream_zone_t *zone,
+/* gives the place up, and sets *ticket to NULL; 1: others wait behind it and no
+   turn runs, so they are to be told with notify_tell() */
+ngx_uint_t ngx_http_agentstream_store_unqueue(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_ticket_t **ticket);
 
 /* adds or removes one of the turn's senders; nothing happens if the turn is
@@ -300,10 +301,10 @@ void ngx_http_agentstream_store_refuse(ngx_http_agentstream_zone_t *zone,
 
 /*
  * The turn is over, and the handle no longer belongs to the caller.  The turn
- * is kept for "retain", as long as there is room. unsure: OpenCode may still
- * be working in the session. watchers is set to the workers that must be woken
- * when this is done.  NGX_OK, or NGX_AGAIN: later; after store_cancel() the
- * turn still ends, but the handler is not called.
+ * is kept for "retain", as long as there is room.  unsure: OpenCode may still
+ * be working in the session.  watchers, or NULL, is set to the workers that
+ * must be woken when this is done.  NGX_OK, or NGX_AGAIN: later; after
+ * store_cancel() the turn still ends, but the handler is not called.
  */
 ngx_int_t ngx_http_agentstream_store_finish(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_str_t *stop_reason,
