@@ -53,24 +53,28 @@ for my $n (0, 1) {
     @workers = reverse @workers if $n;
 }
 
-# nobody waits: the next client that asks takes the turn over, also after it
-# has ended
+# Nobody waits: the next client that asks takes the turn over, also after it has
+# ended.  It asks the new worker, which has seen no other worker die.
 
-for my $pause (0, 2) {
+for ([0, 'with its id'], [2, 'with its id'], [2, 'from the start']) {
+    my ($pause, $from) = @$_;
+    my $name = "$pause s later, $from";
+
     @workers = $t->workers();
     my $s = $t->session();
     my $sender = on_worker($t, $workers[0], send_to($s, 'text:20:24:60'));
     hear($t, $sender, 5);
-    kill_worker($t, $workers[0]);
+    my $new = kill_worker($t, $workers[0]);
     $t->wait([$sender], timeout => 1);
     sleep($pause);
-    my $back = events($t, $s, ($sender->packets())[-1]{id});
-    ok($t->wait([$back], timeout => 15), "$pause s later: the turn ends");
+    my $id = $from eq 'from the start' ? undef : ($sender->packets())[-1]{id};
+    my $back = on_worker($t, $new, events_of($s, $id));
+    ok($t->wait([$back], timeout => 8), "$name: the turn ends");
     my $all = $t->request(events_of($s));
-    check_turn($all, "$pause s later");
-    check_text($all, $t->messages($s), "$pause s later");
-    is(join_raw($sender, $back), join_raw($all), "$pause s later: joined");
-    is(prompts($t, $s), 1, "$pause s later: one prompt");
+    check_turn($all, $name);
+    check_text($all, $t->messages($s), $name);
+    is(join_raw($id ? $sender : (), $back), join_raw($all), "$name: joined");
+    is(prompts($t, $s), 1, "$name: one prompt");
 }
 
 # the next is a sender: an abandoned turn does not keep the session

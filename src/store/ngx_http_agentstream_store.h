@@ -421,7 +421,6 @@ typedef struct {
     ngx_http_agentstream_records_t       records;  /* the copied records */
     size_t                               need;     /* size of a record that is
                                                       larger than the buffer */
-    unsigned                             more:1;   /* there are packets */
     unsigned                             lost:1;   /* the packet to read is no
                                                       longer kept */
     unsigned                             all:1;    /* the reader has all

@@ -221,7 +221,6 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
 
     view->status = node->status;
     view->begun = (journal->last_seq != 0);
-    view->more = (cursor->seq <= journal->last_seq);
     view->refused = (node->refused != 0);
     view->lost = (cursor->seq < journal->first_seq);
 
@@ -229,7 +228,7 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
         goto done;
     }
 
-    if (view->more) {
+    if (cursor->seq <= journal->last_seq) {
         view->need = ngx_http_agentstream_journal_read_locked(node, cursor,
                                                   buf, size, &view->records);
     }
@@ -239,7 +238,7 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
     if (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED) {
         view->ended = view->all;
 
-    } else if (!view->more) {
+    } else if (view->all) {
         view->orphan = ngx_http_agentstream_zone_gone_locked(zone,
                                                              &node->owner);
     }
