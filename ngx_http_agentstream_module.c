@@ -45,6 +45,8 @@ static void *ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf);
 static void ngx_http_agentstream_merge_block(ngx_http_core_loc_conf_t *clcf,
     ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_loc_conf_t *prev);
+static void ngx_http_agentstream_server_name(ngx_conf_t *cf,
+    ngx_str_t *result);
 static char *ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
 static ngx_int_t ngx_http_agentstream_init_module(ngx_cycle_t *cycle);
@@ -129,6 +131,13 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       ngx_http_set_complex_value_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_agentstream_loc_conf_t, directory),
+      NULL },
+
+    { ngx_string("agentstream_owner"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_http_agentstream_module_owner,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, owner),
       NULL },
 
     { ngx_string("agentstream_fields"),
@@ -407,6 +416,7 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
 
     conf->route = NGX_CONF_UNSET_PTR;
     conf->directory = NGX_CONF_UNSET_PTR;
+    conf->owner = NGX_CONF_UNSET_PTR;
     conf->agent = NGX_CONF_UNSET_PTR;
     conf->model = NGX_CONF_UNSET_PTR;
     conf->keepalive = NGX_CONF_UNSET_MSEC;
@@ -455,6 +465,23 @@ ngx_http_agentstream_merge_block(ngx_http_core_loc_conf_t *clcf,
 }
 
 
+/* not cscf->server_name, which is the machine's name if none is set */
+
+static void
+ngx_http_agentstream_server_name(ngx_conf_t *cf, ngx_str_t *result)
+{
+    ngx_http_server_name_t    *name;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+
+    if (cscf->server_names.nelts) {
+        name = cscf->server_names.elts;
+        *result = name[0].name;
+    }
+}
+
+
 static char *
 ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
@@ -465,10 +492,12 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
+    ngx_http_agentstream_server_name(cf, &conf->server_name);
     ngx_http_agentstream_merge_block(clcf, conf, prev);
 
     ngx_conf_merge_ptr_value(conf->route, prev->route, NULL);
     ngx_conf_merge_ptr_value(conf->directory, prev->directory, NULL);
+    ngx_conf_merge_ptr_value(conf->owner, prev->owner, NULL);
     ngx_conf_merge_bitmask_value(conf->fields, prev->fields,
                                  (NGX_CONF_BITMASK_SET
                                   |NGX_HTTP_AGENTSTREAM_FIELD_ALL));

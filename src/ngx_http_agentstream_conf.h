@@ -51,10 +51,16 @@ typedef struct {
                                                         location; empty: off */
     ngx_str_t                            name;       /* of this location */
     ngx_http_conf_ctx_t                 *server;     /* where prefix is */
+    ngx_str_t                            server_name;    /* its first one, or
+                                                        empty: the same on all
+                                                        machines that have this
+                                                        configuration */
     ngx_uint_t                           status;     /* "agentstream_status" */
 
     ngx_http_complex_value_t            *route;
     ngx_http_complex_value_t            *directory;
+    ngx_http_complex_value_t            *owner;      /* NULL: sessions belong
+                                                        to nobody */
 
     ngx_uint_t                           fields;     /* bits, see fields.h */
     ngx_http_complex_value_t            *agent;

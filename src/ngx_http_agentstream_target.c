@@ -26,9 +26,8 @@ ngx_http_agentstream_target_init(ngx_http_agentstream_target_t *target,
     ngx_pool_t *pool, ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_str_t *session)
 {
-    u_char                    *p;
-    ngx_str_t                 *key;
-    ngx_http_core_srv_conf_t  *cscf;
+    u_char     *p;
+    ngx_str_t  *key;
 
     target->conf = conf;
     target->route = *route;
@@ -44,9 +43,7 @@ ngx_http_agentstream_target_init(ngx_http_agentstream_target_t *target,
     /* the key must be the same after a reload, so it contains neither
        addresses nor line numbers */
 
-    cscf = conf->server->srv_conf[ngx_http_core_module.ctx_index];
-
-    key->len = cscf->server_name.len + 1 + conf->prefix.len + 1 + route->len
+    key->len = conf->server_name.len + 1 + conf->prefix.len + 1 + route->len
                + 1 + session->len;
 
     p = ngx_pnalloc(pool, key->len);
@@ -56,7 +53,7 @@ ngx_http_agentstream_target_init(ngx_http_agentstream_target_t *target,
 
     key->data = p;
 
-    ngx_sprintf(p, "%V %V %V %V", &cscf->server_name, &conf->prefix, route,
+    ngx_sprintf(p, "%V %V %V %V", &conf->server_name, &conf->prefix, route,
                 session);
 
     return NGX_OK;

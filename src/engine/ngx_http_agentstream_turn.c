@@ -291,6 +291,8 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
     turn->session.data = ngx_pstrdup(pool, &args->target.session);
     turn->id.len = id->len;
     turn->id.data = ngx_pstrdup(pool, id);
+    turn->make.len = args->make.len;
+    turn->make.data = ngx_pstrdup(pool, &args->make);
     turn->prompt.len = args->prompt.len;
     turn->prompt.data = ngx_pstrdup(pool, &args->prompt);
     turn->files.len = args->files.len;
@@ -298,7 +300,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
 
     if (turn->route.data == NULL || turn->session.data == NULL
         || turn->id.data == NULL || turn->prompt.data == NULL
-        || turn->files.data == NULL
+        || turn->make.data == NULL || turn->files.data == NULL
         || ngx_array_init(&turn->sessions, pool, 4, sizeof(ngx_str_t *))
            != NGX_OK
         || ngx_array_init(&turn->hub_sessions, pool, 4,

@@ -24,6 +24,10 @@
 
 typedef struct {
     ngx_http_agentstream_target_t        target;
+    ngx_str_t                            make;     /* OpenCode's JSON body that
+                                                      creates the session if it
+                                                      is not there, see body.h;
+                                                      empty: it must be there */
     ngx_str_t                            prompt;   /* OpenCode's JSON body, see
                                                       prompt.h */
     ngx_str_t                            files;    /* the files that the prompt

@@ -180,6 +180,7 @@ typedef struct {
 
     ngx_str_t                            route;
     ngx_str_t                            session;
+    ngx_str_t                            make;     /* see turn_args_t */
     ngx_str_t                            prompt;
     ngx_str_t                            files;    /* that the prompt names */
     ngx_str_t                            directory;

@@ -29,6 +29,10 @@
 
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_turn_located(
+    ngx_http_agentstream_turn_t *turn, ngx_str_t *answer);
+static void ngx_http_agentstream_turn_nameless(
+    ngx_http_agentstream_turn_t *turn);
 static ngx_int_t ngx_http_agentstream_turn_check_files(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_hub_add(
@@ -49,14 +53,26 @@ static void ngx_http_agentstream_turn_check_again(
 void
 ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn)
 {
-    turn->call = ngx_http_agentstream_call_session(turn->conf, &turn->route,
-                                       &turn->session,
-                                       ngx_http_agentstream_turn_resolve_done,
-                                       turn);
-    if (turn->call == NULL) {
+    ngx_http_agentstream_call_t  *call;
+
+    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                turn->make.len
+                                ? NGX_HTTP_AGENTSTREAM_MAKE_SESSION
+                                : NGX_HTTP_AGENTSTREAM_GET_SESSION,
+                                &turn->session, NULL, NULL);
+    if (call == NULL) {
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
                                        "Out of memory", NULL);
+        return;
     }
+
+    call->content = turn->make;
+    call->done_handler = ngx_http_agentstream_turn_resolve_done;
+    call->data = turn;
+
+    turn->call = call;
+
+    ngx_http_agentstream_call_open(call);
 }
 
 
@@ -66,11 +82,15 @@ ngx_http_agentstream_turn_resolve_done(void *data,
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    ngx_int_t  rc;
-
     turn->call = NULL;
 
     if (call->status == NGX_HTTP_NOT_FOUND && call->answered) {
+
+        if (turn->make.len) {
+            ngx_http_agentstream_turn_nameless(turn);
+            return;
+        }
+
         ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
                                        "Session not found", NULL);
         return;
@@ -87,20 +107,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
-    rc = ngx_http_agentstream_opencode_directory(turn->pool, &call->body,
-                                                 &turn->session,
-                                                 &turn->directory);
-
-    if (rc == NGX_ERROR) {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                       "Out of memory", NULL);
-        return;
-    }
-
-    if (rc != NGX_OK) {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
-                                       "OpenCode's answer makes no sense",
-                                       NULL);
+    if (ngx_http_agentstream_turn_located(turn, &call->body) != NGX_OK) {
         return;
     }
 
@@ -135,6 +142,45 @@ ngx_http_agentstream_turn_resolve_done(void *data,
     }
 
     ngx_http_agentstream_turn_hub_add(turn);
+}
+
+
+/* where the session is; if the answer does not tell, the turn fails */
+
+static ngx_int_t
+ngx_http_agentstream_turn_located(ngx_http_agentstream_turn_t *turn,
+    ngx_str_t *answer)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_opencode_directory(turn->pool, answer,
+                                                 &turn->session,
+                                                 &turn->directory);
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                       "Out of memory", NULL);
+
+    } else if (rc != NGX_OK && turn->make.len) {
+        ngx_http_agentstream_turn_nameless(turn);
+
+    } else if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
+                                       "OpenCode's answer makes no sense",
+                                       NULL);
+    }
+
+    return rc;
+}
+
+
+/* what was answered is not about the session that was to be created */
+
+static void
+ngx_http_agentstream_turn_nameless(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_IMPLEMENTED,
+                                   NGX_HTTP_AGENTSTREAM_NAMELESS, NULL);
 }
 
 

@@ -22,6 +22,8 @@
 static ngx_int_t ngx_http_agentstream_verb_create_call(
     ngx_http_agentstream_verb_t *verb, ngx_uint_t request, ngx_str_t *session,
     ngx_str_t *directory, ngx_http_agentstream_call_done_pt handler);
+static ngx_int_t ngx_http_agentstream_verb_content(
+    ngx_http_agentstream_verb_t *verb, ngx_str_t *content);
 static void ngx_http_agentstream_verb_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_verb_check(
@@ -29,6 +31,8 @@ static ngx_int_t ngx_http_agentstream_verb_check(
 static void ngx_http_agentstream_verb_look_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_verb_release(
+    ngx_http_agentstream_verb_t *verb);
+static void ngx_http_agentstream_verb_destroy(
     ngx_http_agentstream_verb_t *verb);
 
 
@@ -77,8 +81,6 @@ failed:
 ngx_int_t
 ngx_http_agentstream_verb_prepare(ngx_http_agentstream_verb_t *verb)
 {
-    ngx_http_agentstream_call_t  *call;
-
     if (ngx_http_agentstream_verb_create_call(verb, verb->request,
                                               &verb->target.session,
                                               &verb->directory,
@@ -88,17 +90,31 @@ ngx_http_agentstream_verb_prepare(ngx_http_agentstream_verb_t *verb)
         return NGX_ERROR;
     }
 
+    return ngx_http_agentstream_verb_content(verb, &verb->content);
+}
+
+
+/* of the call at hand, which is gone if there is no memory for it */
+
+static ngx_int_t
+ngx_http_agentstream_verb_content(ngx_http_agentstream_verb_t *verb,
+    ngx_str_t *content)
+{
+    ngx_http_agentstream_call_t  *call;
+
     call = verb->call;
 
-    if (verb->content.len) {
-        call->content.len = verb->content.len;
-        call->content.data = ngx_pstrdup(call->pool, &verb->content);
+    if (content->len == 0) {
+        return NGX_OK;
+    }
 
-        if (call->content.data == NULL) {
-            ngx_http_agentstream_call_destroy(call);
-            verb->call = NULL;
-            return NGX_ERROR;
-        }
+    call->content.len = content->len;
+    call->content.data = ngx_pstrdup(call->pool, content);
+
+    if (call->content.data == NULL) {
+        ngx_http_agentstream_call_destroy(call);
+        verb->call = NULL;
+        return NGX_ERROR;
     }
 
     return NGX_OK;
@@ -140,6 +156,26 @@ ngx_http_agentstream_verb_ask(ngx_http_agentstream_verb_t *verb,
                                                       : &verb->directory,
                                               handler)
         != NGX_OK)
+    {
+        ngx_http_agentstream_verb_give_up(verb);
+        return NULL;
+    }
+
+    ngx_http_agentstream_verb_open(verb);
+
+    return verb;
+}
+
+
+ngx_http_agentstream_verb_t *
+ngx_http_agentstream_verb_post(ngx_http_agentstream_verb_t *verb,
+    ngx_uint_t request, ngx_str_t *content,
+    ngx_http_agentstream_call_done_pt handler)
+{
+    if (ngx_http_agentstream_verb_create_call(verb, request, NULL, NULL,
+                                              handler)
+        != NGX_OK
+        || ngx_http_agentstream_verb_content(verb, content) != NGX_OK)
     {
         ngx_http_agentstream_verb_give_up(verb);
         return NULL;
@@ -193,7 +229,7 @@ ngx_http_agentstream_verb_leave(ngx_http_agentstream_verb_t *verb)
     }
 
     ngx_http_agentstream_verb_release(verb);
-    ngx_destroy_pool(verb->pool);
+    ngx_http_agentstream_verb_destroy(verb);
 }
 
 
@@ -237,6 +273,7 @@ ngx_http_agentstream_verb_check(ngx_http_agentstream_verb_t *verb,
     switch (verb->request) {
 
     case NGX_HTTP_AGENTSTREAM_GET_SESSION:
+    case NGX_HTTP_AGENTSTREAM_UPDATE_SESSION:
         return ngx_http_agentstream_opencode_is_session(answer,
                                                         &verb->target.session);
 
@@ -380,6 +417,14 @@ ngx_http_agentstream_verb_end(ngx_http_agentstream_verb_t *verb,
         verb->handler(verb->data, outcome);
     }
 
+    ngx_http_agentstream_verb_destroy(verb);
+}
+
+
+static void
+ngx_http_agentstream_verb_destroy(ngx_http_agentstream_verb_t *verb)
+{
+    ngx_http_agentstream_acp_destroy(&verb->listed);
     ngx_destroy_pool(verb->pool);
 }
 

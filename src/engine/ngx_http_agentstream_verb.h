@@ -35,14 +35,22 @@ typedef struct ngx_http_agentstream_verb_s  ngx_http_agentstream_verb_t;
  * OpenCode's answer, checked to be what was asked for.
  */
 
+/* owner: only these sessions are listed, but all of them; NULL: those that
+   OpenCode lists by itself */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_list_sessions(
     ngx_http_agentstream_target_t *target, ngx_str_t *directory,
-    ngx_http_agentstream_outcome_pt handler, void *data);
+    ngx_str_t *owner, ngx_http_agentstream_outcome_pt handler, void *data);
 
 /* content: OpenCode's body, see body.h */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_create_session(
     ngx_http_agentstream_target_t *target, ngx_str_t *directory,
     ngx_str_t *content, ngx_http_agentstream_outcome_pt handler, void *data);
+
+/* the session of the target, which is created if it is not there; make and
+   update: OpenCode's bodies, see body.h, the latter may be empty */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_make_session(
+    ngx_http_agentstream_target_t *target, ngx_str_t *make, ngx_str_t *update,
+    ngx_http_agentstream_outcome_pt handler, void *data);
 
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_get_session(
     ngx_http_agentstream_target_t *target,

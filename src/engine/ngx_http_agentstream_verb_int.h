@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_verb.h"
 
@@ -53,6 +54,10 @@ struct ngx_http_agentstream_verb_s {
     ngx_uint_t                           depth;    /* number of parents that
                                                       were looked up */
 
+    /* of a list of an owner's sessions: what is told of them so far */
+    ngx_str_t                            owner;
+    ngx_http_agentstream_acp_buf_t       listed;
+
     /* for an interrupt: no turn begins in the session until it is answered */
     ngx_http_agentstream_ticket_t       *ticket;   /* or NULL */
 
@@ -82,6 +87,11 @@ void ngx_http_agentstream_verb_open(ngx_http_agentstream_verb_t *verb);
    reported */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_ask(
     ngx_http_agentstream_verb_t *verb, ngx_uint_t request, ngx_str_t *session,
+    ngx_http_agentstream_call_done_pt handler);
+
+/* the same with content, but without a session or a directory */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_post(
+    ngx_http_agentstream_verb_t *verb, ngx_uint_t request, ngx_str_t *content,
     ngx_http_agentstream_call_done_pt handler);
 
 /* called with its answer; NGX_DECLINED: it is a failure, and this was

@@ -15,6 +15,7 @@
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_module_value.h"
+#include "ngx_http_agentstream_name.h"
 
 
 ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[] = {
@@ -28,6 +29,7 @@ ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[] = {
     { ngx_string("client_request_id"),
       NGX_HTTP_AGENTSTREAM_FIELD_REQUEST_ID },
     { ngx_string("title"), NGX_HTTP_AGENTSTREAM_FIELD_TITLE },
+    { ngx_string("name"), NGX_HTTP_AGENTSTREAM_FIELD_NAME },
     { ngx_string("all"), NGX_HTTP_AGENTSTREAM_FIELD_ALL },
     { ngx_null_string, 0 }
 };
@@ -123,4 +125,21 @@ ngx_http_agentstream_module_model(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_agentstream_module_owner(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+#if (NGX_HTTP_AGENTSTREAM_NAMES)
+
+    return ngx_http_set_complex_value_slot(cf, cmd, conf);
+
+#else
+
+    return "needs OpenSSL's libcrypto, which was not there when the module "
+           "was built";
+
+#endif
 }

@@ -100,7 +100,6 @@ ngx_int_t
 ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 {
     ngx_int_t                        rc;
-    ngx_str_t                        route;
     ngx_http_cleanup_t              *cln;
     ngx_http_agentstream_request_t  *req;
 
@@ -142,12 +141,10 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (ngx_http_agentstream_request_route(r, &route) != NGX_OK
-        || ngx_http_agentstream_target_init(&req->target, r->pool, req->conf,
-                                            &route, &req->path.segments[0])
-           != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_http_agentstream_request_target(req);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
     }
 
     if (req->route->body == ngx_http_agentstream_body_none) {
@@ -241,7 +238,7 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
         return NGX_DECLINED;
     }
 
-    if (!ngx_http_agentstream_opencode_session_id(&segments[0])) {
+    if (!ngx_http_agentstream_request_names(&segments[0])) {
         return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
                                                   "Not a session id", NULL);
     }

@@ -13,7 +13,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_body.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_request_int.h"
 
@@ -108,15 +107,14 @@ static ngx_int_t
 ngx_http_agentstream_request_answer_body(ngx_http_agentstream_request_t *req,
     ngx_uint_t request, ngx_uint_t kind)
 {
-    ngx_int_t  rc;
-    ngx_str_t  content;
+    ngx_int_t                    rc;
+    ngx_http_agentstream_body_t  body;
 
-    content = ngx_http_agentstream_request_body(req, kind, &rc);
-    if (content.len == 0) {
+    if (ngx_http_agentstream_request_body(req, kind, &body, &rc) != NGX_OK) {
         return rc;
     }
 
-    return ngx_http_agentstream_request_answer(req, request, &content);
+    return ngx_http_agentstream_request_answer(req, request, &body.text);
 }
 
 

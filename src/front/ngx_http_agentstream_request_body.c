@@ -13,7 +13,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_body.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_request_int.h"
 
@@ -26,15 +25,12 @@ static ngx_int_t ngx_http_agentstream_request_refused(
     ngx_http_agentstream_fields_error_t *error);
 
 
-ngx_str_t
+ngx_int_t
 ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
-    ngx_uint_t kind, ngx_int_t *rc)
+    ngx_uint_t kind, ngx_http_agentstream_body_t *body, ngx_int_t *rc)
 {
-    ngx_str_t                            none, text;
-    ngx_http_agentstream_body_t          body;
+    ngx_str_t                            text;
     ngx_http_agentstream_fields_conf_t  *conf, fields;
-
-    ngx_str_null(&none);
 
     text = req->body;
     conf = NULL;
@@ -42,7 +38,7 @@ ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
     if (kind == NGX_HTTP_AGENTSTREAM_BODY_SESSION) {
 
         if (ngx_http_agentstream_request_fields(req, &fields, rc) != NGX_OK) {
-            return none;
+            return NGX_DECLINED;
         }
 
         conf = &fields;
@@ -53,17 +49,17 @@ ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
     }
 
     *rc = ngx_http_agentstream_body_build(req->request->pool, kind, conf,
-                                          &text, &body);
+                                          &text, body);
 
     ngx_http_agentstream_request_free_body(req);
 
     if (*rc == NGX_OK) {
-        return body.text;
+        return NGX_OK;
     }
 
-    *rc = ngx_http_agentstream_request_refused(req, *rc, &body.error);
+    *rc = ngx_http_agentstream_request_refused(req, *rc, &body->error);
 
-    return none;
+    return NGX_DECLINED;
 }
 
 

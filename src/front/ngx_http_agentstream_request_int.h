@@ -11,6 +11,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_body.h"
+#include "ngx_http_agentstream_name.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_prompt.h"
 #include "ngx_http_agentstream_request.h"
@@ -76,8 +78,12 @@ struct ngx_http_agentstream_request_s {
     ngx_http_agentstream_loc_conf_t       *conf;
     ngx_http_agentstream_request_route_t  *route;
     ngx_http_agentstream_request_path_t    path;
+    ngx_http_agentstream_name_scope_t      scope;  /* of names; its route and
+                                                      directory are those of all
+                                                      sessions here */
     ngx_http_agentstream_target_t          target; /* set when it was
                                                       checked */
+    ngx_uint_t                             named;  /* the path has a name */
     ngx_str_t                              id;     /* third segment */
     ngx_str_t                              body;   /* heap, freed by cleanup */
     size_t                                 size;
@@ -96,6 +102,27 @@ struct ngx_http_agentstream_request_s {
 /* NGX_OK, or the status with which the path is refused */
 ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
     ngx_http_agentstream_request_path_t *path);
+
+/* whether a segment of a path has the form of a session's id, or of "@" and a
+   name */
+ngx_uint_t ngx_http_agentstream_request_names(ngx_str_t *segment);
+
+/* which session the request means; NGX_DECLINED: nothing to object, anything
+   else is what the handler returns */
+ngx_int_t ngx_http_agentstream_request_target(
+    ngx_http_agentstream_request_t *req);
+
+/* what a name means in the request's location; NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_request_scope(ngx_http_request_t *r,
+    ngx_http_agentstream_name_scope_t *scope);
+
+/* the id that a segment of a path stands for; NGX_DECLINED: it is not the
+   owner's, NGX_ERROR: it cannot be computed, see request_nameless() */
+ngx_int_t ngx_http_agentstream_request_session_id(ngx_http_request_t *r,
+    ngx_http_agentstream_name_scope_t *scope, ngx_str_t *segment,
+    ngx_str_t *session);
+ngx_int_t ngx_http_agentstream_request_nameless(
+    ngx_http_agentstream_request_t *req);
 
 /* whether it was sent by a page of another origin */
 ngx_uint_t ngx_http_agentstream_request_foreign(ngx_http_request_t *r);
@@ -136,11 +163,12 @@ ngx_int_t ngx_http_agentstream_request_failed(
 void ngx_http_agentstream_request_finish(ngx_http_agentstream_request_t *req,
     ngx_int_t rc);
 
-/* a body of a kind in body.h, checked and written again; if it is empty, the
+/* a body of a kind in body.h, checked and written again; NGX_DECLINED: the
    handler must return *rc */
-ngx_str_t ngx_http_agentstream_request_body(
-    ngx_http_agentstream_request_t *req, ngx_uint_t kind, ngx_int_t *rc);
-/* the same for a prompt; NGX_DECLINED: the handler must return *rc */
+ngx_int_t ngx_http_agentstream_request_body(
+    ngx_http_agentstream_request_t *req, ngx_uint_t kind,
+    ngx_http_agentstream_body_t *body, ngx_int_t *rc);
+/* the same for a prompt */
 ngx_int_t ngx_http_agentstream_request_prompt(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
     ngx_int_t *rc);

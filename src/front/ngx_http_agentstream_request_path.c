@@ -15,7 +15,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_request_int.h"
 
 
@@ -144,6 +143,7 @@ ngx_http_agentstream_request_session(ngx_http_request_t *r,
     ngx_str_t *session)
 {
     ngx_http_agentstream_loc_conf_t      *conf;
+    ngx_http_agentstream_name_scope_t     scope;
     ngx_http_agentstream_request_path_t   path;
 
     ngx_str_null(session);
@@ -157,11 +157,27 @@ ngx_http_agentstream_request_session(ngx_http_request_t *r,
         conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
     }
 
-    if (conf->prefix.len
-        && ngx_http_agentstream_request_split(r, &path) == NGX_OK
-        && path.nsegments
-        && ngx_http_agentstream_opencode_session_id(&path.segments[0]))
+    if (conf->prefix.len == 0
+        || ngx_http_agentstream_request_split(r, &path) != NGX_OK
+        || path.nsegments == 0
+        || !ngx_http_agentstream_request_names(&path.segments[0]))
     {
+        return;
+    }
+
+    if (path.segments[0].data[0] != '@') {
         *session = path.segments[0];
+        return;
+    }
+
+    /* who the owner is may be known only later */
+
+    if (ngx_http_agentstream_request_scope(r, &scope) != NGX_OK
+        || (conf->owner && scope.owner.len == 0)
+        || ngx_http_agentstream_request_session_id(r, &scope,
+                                                   &path.segments[0], session)
+           != NGX_OK)
+    {
+        ngx_str_null(session);
     }
 }

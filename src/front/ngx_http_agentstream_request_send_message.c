@@ -72,6 +72,16 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     sender = &rs->sender;
 
     sender->args.target = req->target;
+
+    if (req->named
+        && ngx_http_agentstream_body_make(r->pool, NULL, &req->target.session,
+                                          &req->scope.directory,
+                                          &sender->args.make)
+           != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     sender->args.prompt = prompt.body;
     sender->args.files = prompt.files;
     sender->args.request_id = prompt.request_id;

@@ -16,39 +16,22 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_body.h"
 #include "ngx_http_agentstream_request_int.h"
 
 
-static ngx_int_t ngx_http_agentstream_request_directory(
-    ngx_http_agentstream_request_t *req, ngx_str_t *directory);
-
-
-static ngx_int_t
-ngx_http_agentstream_request_directory(ngx_http_agentstream_request_t *req,
-    ngx_str_t *directory)
-{
-    if (req->conf->directory == NULL) {
-        ngx_str_null(directory);
-        return NGX_OK;
-    }
-
-    return ngx_http_complex_value(req->request, req->conf->directory,
-                                  directory);
-}
+static ngx_int_t ngx_http_agentstream_request_make(
+    ngx_http_agentstream_request_t *req, ngx_http_agentstream_body_t *body);
 
 
 ngx_int_t
 ngx_http_agentstream_request_list(ngx_http_agentstream_request_t *req)
 {
-    ngx_str_t                     directory;
     ngx_http_agentstream_verb_t  *verb;
 
-    if (ngx_http_agentstream_request_directory(req, &directory) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    verb = ngx_http_agentstream_verb_list_sessions(&req->target, &directory,
+    verb = ngx_http_agentstream_verb_list_sessions(&req->target,
+                                            &req->scope.directory,
+                                            req->conf->owner
+                                            ? &req->scope.owner : NULL,
                                             ngx_http_agentstream_request_told,
                                             req);
 
@@ -60,21 +43,78 @@ ngx_int_t
 ngx_http_agentstream_request_create(ngx_http_agentstream_request_t *req)
 {
     ngx_int_t                     rc;
-    ngx_str_t                     directory, content;
+    ngx_str_t                     content;
+    ngx_http_agentstream_body_t   body;
     ngx_http_agentstream_verb_t  *verb;
 
-    content = ngx_http_agentstream_request_body(req,
-                                      NGX_HTTP_AGENTSTREAM_BODY_SESSION, &rc);
-    if (content.len == 0) {
+    if (ngx_http_agentstream_request_body(req,
+                                          NGX_HTTP_AGENTSTREAM_BODY_SESSION,
+                                          &body, &rc)
+        != NGX_OK)
+    {
         return rc;
     }
 
-    if (ngx_http_agentstream_request_directory(req, &directory) != NGX_OK) {
+    if (body.name.len || req->conf->owner) {
+        return ngx_http_agentstream_request_make(req, &body);
+    }
+
+    if (ngx_http_agentstream_body_create(req->request->pool, &body, &content)
+        != NGX_OK)
+    {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    verb = ngx_http_agentstream_verb_create_session(&req->target, &directory,
-                                            &content,
+    verb = ngx_http_agentstream_verb_create_session(&req->target,
+                                            &req->scope.directory, &content,
+                                            ngx_http_agentstream_request_told,
+                                            req);
+
+    return ngx_http_agentstream_request_wait(req, verb);
+}
+
+
+/* a session whose id is ours to choose, because it has a name or an owner */
+
+static ngx_int_t
+ngx_http_agentstream_request_make(ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_body_t *body)
+{
+    ngx_int_t                     rc;
+    ngx_str_t                     session, make, update;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_verb_t  *verb;
+
+    pool = req->request->pool;
+
+    session.len = NGX_HTTP_AGENTSTREAM_NAME_ID_LEN;
+    session.data = ngx_pnalloc(pool, session.len);
+
+    if (session.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rc = body->name.len
+         ? ngx_http_agentstream_name_id(&req->scope, &body->name, session.data)
+         : ngx_http_agentstream_name_new(&req->scope.owner, NULL,
+                                         session.data);
+
+    if (rc != NGX_OK) {
+        return ngx_http_agentstream_request_nameless(req);
+    }
+
+    if (ngx_http_agentstream_target_init(&req->target, pool, req->conf,
+                                         &req->scope.route, &session)
+        != NGX_OK
+        || ngx_http_agentstream_body_make(pool, body, &session,
+                                          &req->scope.directory, &make)
+           != NGX_OK
+        || ngx_http_agentstream_body_update(pool, body, &update) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    verb = ngx_http_agentstream_verb_make_session(&req->target, &make, &update,
                                             ngx_http_agentstream_request_told,
                                             req);
 

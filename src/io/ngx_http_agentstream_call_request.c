@@ -340,6 +340,10 @@ ngx_http_agentstream_call_subrequest(ngx_http_agentstream_call_t *call,
         ngx_str_set(&sr->method_name, "POST");
         break;
 
+    case NGX_HTTP_PATCH:
+        ngx_str_set(&sr->method_name, "PATCH");
+        break;
+
     case NGX_HTTP_DELETE:
         ngx_str_set(&sr->method_name, "DELETE");
         break;

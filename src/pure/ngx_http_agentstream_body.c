@@ -12,8 +12,17 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_agentstream_body.h"
+#include "ngx_http_agentstream_name.h"
 
 
+static ngx_int_t ngx_http_agentstream_body_name(
+    ngx_http_agentstream_fields_t *fields, const char *name,
+    ngx_uint_t value);
+static ngx_int_t ngx_http_agentstream_body_title(
+    ngx_http_agentstream_fields_t *fields, const char *name,
+    ngx_uint_t value);
+static u_char *ngx_http_agentstream_body_members(u_char *p,
+    ngx_http_agentstream_body_t *body);
 static ngx_int_t ngx_http_agentstream_body_answers(
     ngx_http_agentstream_fields_t *fields, const char *name,
     ngx_uint_t value);
@@ -30,8 +39,10 @@ static ngx_int_t ngx_http_agentstream_body_reply(
  */
 
 static ngx_http_agentstream_field_t  ngx_http_agentstream_body_session[] = {
+    { "name", NGX_HTTP_AGENTSTREAM_FIELD_NAME, 0,
+      ngx_http_agentstream_body_name },
     { "title", NGX_HTTP_AGENTSTREAM_FIELD_TITLE, 0,
-      ngx_http_agentstream_fields_string },
+      ngx_http_agentstream_body_title },
     { "agent", NGX_HTTP_AGENTSTREAM_FIELD_AGENT, 0,
       ngx_http_agentstream_fields_string },
     { "model", NGX_HTTP_AGENTSTREAM_FIELD_MODEL, 0,
@@ -78,6 +89,7 @@ ngx_http_agentstream_body_build(ngx_pool_t *pool, ngx_uint_t kind,
     fields.conf = conf;
     fields.model_id = "id";
     fields.error = &body->error;
+    fields.data = body;
 
     ngx_str_set(&fields.head, "{");
 
@@ -86,6 +98,168 @@ ngx_http_agentstream_body_build(ngx_pool_t *pool, ngx_uint_t kind,
     body->text = fields.body;
 
     return rc;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_body_name(ngx_http_agentstream_fields_t *fields,
+    const char *name, ngx_uint_t value)
+{
+    u_char                       *p;
+    ngx_str_t                     text;
+    ngx_http_agentstream_body_t  *body;
+
+    body = fields->data;
+
+    text = ngx_http_agentstream_json_string(&fields->json, value);
+
+    p = ngx_pnalloc(fields->pool, text.len + 1);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    body->name.data = p;
+    body->name.len = ngx_http_agentstream_json_decode(p, &text) - p;
+
+    if (!ngx_http_agentstream_name_valid(&body->name)) {
+        return ngx_http_agentstream_fields_refuse(fields,
+                         "\"%s\" must be 1 to %d of A-Z a-z 0-9 . _ : ~ -",
+                         name, NGX_HTTP_AGENTSTREAM_NAME_MAX);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_body_title(ngx_http_agentstream_fields_t *fields,
+    const char *name, ngx_uint_t value)
+{
+    u_char                       *p;
+    ngx_str_t                     text;
+    ngx_http_agentstream_body_t  *body;
+
+    body = fields->data;
+
+    text = ngx_http_agentstream_json_string(&fields->json, value);
+
+    if (text.len == 0) {
+        return ngx_http_agentstream_fields_refuse(fields,
+                                 "\"%s\" must be a string, not empty", name);
+    }
+
+    p = ngx_pnalloc(fields->pool, text.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    body->title.data = p;
+    body->title.len = ngx_http_agentstream_json_copy(p, &text) - p;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_body_create(ngx_pool_t *pool,
+    ngx_http_agentstream_body_t *body, ngx_str_t *text)
+{
+    u_char  *p;
+
+    if (body->title.len == 0) {
+        *text = body->text;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, sizeof("{\"title\":\"\",}") + body->title.len
+                          + body->text.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    text->data = p;
+
+    p = ngx_sprintf(p, "{\"title\":\"%V\"", &body->title);
+    p = ngx_http_agentstream_body_members(p, body);
+
+    text->len = p - text->data;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_body_make(ngx_pool_t *pool,
+    ngx_http_agentstream_body_t *body, ngx_str_t *id, ngx_str_t *directory,
+    ngx_str_t *text)
+{
+    u_char  *p;
+
+    p = ngx_pnalloc(pool, sizeof("{\"id\":\"\",\"location\":{\"directory\":"
+                                 "\"\"},}")
+                          + id->len + (body ? body->text.len : 0)
+                    + ngx_http_agentstream_json_escape_size(directory->len));
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    text->data = p;
+
+    p = ngx_sprintf(p, "{\"id\":\"%V\"", id);
+
+    if (directory->len) {
+        p = ngx_sprintf(p, ",\"location\":{\"directory\":\"");
+        p = ngx_http_agentstream_json_escape(p, directory->data,
+                                             directory->len);
+        p = ngx_sprintf(p, "\"}");
+    }
+
+    p = ngx_http_agentstream_body_members(p, body);
+
+    text->len = p - text->data;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_body_update(ngx_pool_t *pool,
+    ngx_http_agentstream_body_t *body, ngx_str_t *text)
+{
+    u_char  *p;
+
+    ngx_str_null(text);
+
+    if (body->title.len == 0) {
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, sizeof("{\"title\":\"\"}") + body->title.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    text->data = p;
+    text->len = ngx_sprintf(p, "{\"title\":\"%V\"}", &body->title) - p;
+
+    return NGX_OK;
+}
+
+
+/* those of the body's text, behind others that are written already, and the end
+   of the object */
+
+static u_char *
+ngx_http_agentstream_body_members(u_char *p, ngx_http_agentstream_body_t *body)
+{
+    if (body == NULL || body->text.len <= sizeof("{}") - 1) {
+        *p++ = '}';
+        return p;
+    }
+
+    *p++ = ',';
+
+    return ngx_cpymem(p, body->text.data + 1, body->text.len - 1);
 }
 
 

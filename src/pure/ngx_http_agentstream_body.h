@@ -21,15 +21,22 @@
 
 
 typedef enum {
-    NGX_HTTP_AGENTSTREAM_BODY_SESSION = 0,   /* {"title"?,"agent"?,"model"?} */
+    NGX_HTTP_AGENTSTREAM_BODY_SESSION = 0,   /* {"name"?,"title"?,"agent"?,
+                                                 "model"?} */
     NGX_HTTP_AGENTSTREAM_BODY_ANSWERS,       /* {"answers":[["Blue"],...]} */
     NGX_HTTP_AGENTSTREAM_BODY_REPLY          /* {"reply","message"?} */
 } ngx_http_agentstream_body_e;
 
 
 typedef struct {
-    ngx_str_t                            text;     /* for OpenCode */
+    ngx_str_t                            text;     /* for OpenCode; of a
+                                                      session without "name" and
+                                                      "title" */
     ngx_http_agentstream_fields_error_t  error;
+
+    /* of a session; empty: not given */
+    ngx_str_t                            name;     /* decoded, and valid */
+    ngx_str_t                            title;    /* still escaped */
 } ngx_http_agentstream_body_t;
 
 
@@ -38,6 +45,22 @@ typedef struct {
 ngx_int_t ngx_http_agentstream_body_build(ngx_pool_t *pool, ngx_uint_t kind,
     ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text,
     ngx_http_agentstream_body_t *body);
+
+/*
+ * What OpenCode is sent to create the session of a body: POST session, which
+ * chooses the id by itself; POST api/session for an id of ours, which makes the
+ * session or finds it; PATCH session/{id} for what the latter does not take,
+ * which is empty if there is nothing of the kind.  directory may be empty, and
+ * what is to be made without a client's body has NULL for it.  NGX_ERROR: no
+ * memory.
+ */
+ngx_int_t ngx_http_agentstream_body_create(ngx_pool_t *pool,
+    ngx_http_agentstream_body_t *body, ngx_str_t *text);
+ngx_int_t ngx_http_agentstream_body_make(ngx_pool_t *pool,
+    ngx_http_agentstream_body_t *body, ngx_str_t *id, ngx_str_t *directory,
+    ngx_str_t *text);
+ngx_int_t ngx_http_agentstream_body_update(ngx_pool_t *pool,
+    ngx_http_agentstream_body_t *body, ngx_str_t *text);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_BODY_H_INCLUDED_ */

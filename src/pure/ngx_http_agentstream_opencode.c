@@ -17,6 +17,7 @@
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_GET         0x0002
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_POST        0x0008
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_DELETE      0x0020
+#define NGX_HTTP_AGENTSTREAM_OPENCODE_PATCH       0x4000
 
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_ID_MAX      64
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_PARENT_MAX  4096
@@ -83,6 +84,12 @@ static ngx_http_agentstream_opencode_path_t
       NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("session"),
       ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SESSION },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("api/session"),
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SESSION },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_PATCH, ngx_string("session/"),
+      ngx_string(""), ngx_null_string,
       NGX_HTTP_AGENTSTREAM_ANSWER_SESSION },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("session/"),
       ngx_string(""), ngx_null_string,
@@ -728,6 +735,7 @@ ngx_http_agentstream_opencode_directory(ngx_pool_t *pool, ngx_str_t *answer,
 {
     ngx_int_t                    rc;
     ngx_str_t                    text, id;
+    ngx_uint_t                   object, place;
     ngx_http_agentstream_json_t  json;
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
@@ -735,10 +743,18 @@ ngx_http_agentstream_opencode_directory(ngx_pool_t *pool, ngx_str_t *answer,
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
     if (rc == NGX_OK) {
+        object = ngx_http_agentstream_json_get(&json, json.root, "data");
+        place = ngx_http_agentstream_json_get(&json, object, "location");
+
+        if (object == 0) {
+            object = json.root;
+            place = json.root;
+        }
+
         id = ngx_http_agentstream_json_string(&json,
-                       ngx_http_agentstream_json_get(&json, json.root, "id"));
+                       ngx_http_agentstream_json_get(&json, object, "id"));
         text = ngx_http_agentstream_json_string(&json,
-                       ngx_http_agentstream_json_get(&json, json.root,
+                       ngx_http_agentstream_json_get(&json, place,
                                                      "directory"));
 
         if (text.len == 0

@@ -105,6 +105,8 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_GET_STATUS,         /* GET session/status */
     NGX_HTTP_AGENTSTREAM_GET_SESSIONS,       /* GET session */
     NGX_HTTP_AGENTSTREAM_CREATE_SESSION,     /* POST session */
+    NGX_HTTP_AGENTSTREAM_MAKE_SESSION,       /* POST api/session */
+    NGX_HTTP_AGENTSTREAM_UPDATE_SESSION,     /* PATCH session/{id} */
     NGX_HTTP_AGENTSTREAM_GET_SESSION,        /* GET session/{id} */
     NGX_HTTP_AGENTSTREAM_DELETE_SESSION,     /* DELETE session/{id} */
     NGX_HTTP_AGENTSTREAM_GET_MESSAGES,       /* GET session/{id}/message */
@@ -141,8 +143,13 @@ ngx_int_t ngx_http_agentstream_opencode_limit(ngx_pool_t *pool,
     ngx_http_agentstream_address_t *addr, ngx_uint_t limit);
 
 
-/* the "directory" of a session, from the answer to GET session/{id};
-   NGX_DECLINED: it is not such an answer */
+/* what a client is told where POST api/session does not create a session: an
+   older OpenCode answers it with a web page */
+#define NGX_HTTP_AGENTSTREAM_NAMELESS                                         \
+    "This OpenCode cannot create sessions with names or owners"
+
+/* the "directory" of a session, from what GET session/{id} or POST api/session
+   answers; NGX_DECLINED: it is no such answer */
 ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *session, ngx_str_t *directory);
 

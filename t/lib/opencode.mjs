@@ -10,7 +10,8 @@
 //     POST /_test/config  {chunk, delay, start, fault, … as in a prompt, order:
 //                          instead of every prompt; heartbeat: ms; mute: a
 //                          directory whose streams stay open and silent;
-//                          sessions: {ID: DIRECTORY}; rules: [RULE]}
+//                          sessions: {ID: DIRECTORY}; strict: a session must
+//                          have been created; rules: [RULE]}
 //     GET  /_test/log     requests so far [{method, url, headers, body, time,
 //                         done: when it was answered}]
 //     GET  /_test/stats   {open, opened, prompts, playing, subscribers}
@@ -50,10 +51,13 @@ const said = new Map();
 const ROUTES = [
     ['GET', '/event', subscribe],
     ['GET', '/session/status', (q) => Object.fromEntries(state.status)],
-    ['GET', '/session', () => [...state.sessions.values()]],
+    ['GET', '/session', (q) =>
+        [...state.sessions.values()].reverse().slice(0, q.limit ?? 100)],
     ['POST', '/session', (q) => state.create({ id: newId('ses'),
         directory: q.directory ?? DIRECTORY, ...q.json })],
+    ['POST', '/api/session', make],
     ['GET', '/session/:sid', (q) => q.session],
+    ['PATCH', '/session/:sid', (q) => Object.assign(q.session, q.json)],
     ['DELETE', '/session/:sid', (q) => state.sessions.delete(q.sid)],
     ['POST', '/session/:sid/prompt_async', prompt],
     ['POST', '/session/:sid/abort', abort],
@@ -409,6 +413,19 @@ function reset() {
 }
 
 
+/* a session with an id of the caller's: a new one, or the one that has it */
+
+function make(q) {
+    const { id, location, ...info } = q.json;
+    const session = state.sessions.get(id)
+        ?? state.create({ id, directory: location?.directory ?? DIRECTORY,
+                          ...info });
+
+    return { data: { ...session, directory: undefined,
+                     location: { directory: session.directory } } };
+}
+
+
 function write(res, bytes) {
     res.left = (res.left ?? Infinity) - bytes.length;
 
@@ -530,7 +547,8 @@ function route(method, url, json, res) {
     const q = { ...Object.fromEntries(url.searchParams), ...groups, json };
 
     if (q.sid) {
-        q.session = state.session(q.sid, config.sessions?.[q.sid] ?? DIRECTORY);
+        q.session = config.strict ? state.sessions.get(q.sid)
+            : state.session(q.sid, config.sessions?.[q.sid] ?? DIRECTORY);
 
         if (!q.session) {
             return missing('Session', q.sid);

@@ -34,8 +34,8 @@ static ngx_http_agentstream_fields_conf_t  *conf;
 static void
 good(ngx_uint_t kind, const char *text, const char *expected)
 {
-    ngx_str_t                     s;
     ngx_int_t                     rc;
+    ngx_str_t                     s, result;
     ngx_pool_t                   *pool;
     ngx_http_agentstream_body_t   body;
 
@@ -48,8 +48,14 @@ good(ngx_uint_t kind, const char *text, const char *expected)
 
     free(s.data);
 
+    result = body.text;
+
+    if (rc == NGX_OK && kind == SESSION) {
+        rc = ngx_http_agentstream_body_create(pool, &body, &result);
+    }
+
     if (rc == NGX_OK) {
-        tap_is_str(body.text, expected, text);
+        tap_is_str(result, expected, text);
 
     } else {
         tap_is(rc, NGX_OK, text);
@@ -123,22 +129,74 @@ configured(void)
 }
 
 
+/* what OpenCode is sent, by POST session, POST api/session and PATCH */
+
+static void
+session(const char *text, const char *name, const char *create,
+    const char *make, const char *update)
+{
+    ngx_str_t                     s, id, directory, result;
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_body_t   body;
+
+    pool = ngx_create_pool(1024, &ngx_unit_log);
+
+    s.len = ngx_strlen(text);
+    s.data = tap_copy(text, s.len);
+
+    tap_is(ngx_http_agentstream_body_build(pool, SESSION, conf, &s, &body),
+           NGX_OK, text);
+
+    free(s.data);
+
+    id = tap_str("ses_1");
+    directory = tap_str("/a \"b\"");
+
+    tap_is_str(body.name, name, "its name");
+
+    ngx_http_agentstream_body_create(pool, &body, &result);
+    tap_is_str(result, create, "POST session");
+    ngx_http_agentstream_body_make(pool, &body, &id, &directory, &result);
+    tap_is_str(result, make, "POST api/session");
+    ngx_http_agentstream_body_update(pool, &body, &result);
+    tap_is_str(result, update, "PATCH session");
+
+    ngx_destroy_pool(pool);
+}
+
+
 int
 main(void)
 {
     good(SESSION, "{}", "{}");
-    good(SESSION, " { \"title\" : \"A \\\"b\\\" \\ud83d\" } ",
-         "{\"title\":\"A \\\"b\\\" \\ufffd\"}");
     good(SESSION, "{\"agent\":\"plan\",\"titl\\u0065\":\"x\"}",
-         "{\"agent\":\"plan\",\"title\":\"x\"}");
+         "{\"title\":\"x\",\"agent\":\"plan\"}");
     good(SESSION, "{\"model\":{\"modelID\":\"m\",\"providerID\":\"p\"}}",
          "{\"model\":{\"providerID\":\"p\",\"id\":\"m\"}}");
+
+    session("{}", "", "{}",
+            "{\"id\":\"ses_1\",\"location\":{\"directory\":\"/a \\\"b\\\"\"}}",
+            "");
+    session(" { \"title\" : \"A \\\"b\\\" \\ud83d\" } ", "",
+            "{\"title\":\"A \\\"b\\\" \\ufffd\"}",
+            "{\"id\":\"ses_1\",\"location\":{\"directory\":\"/a \\\"b\\\"\"}}",
+            "{\"title\":\"A \\\"b\\\" \\ufffd\"}");
+    session("{\"agent\":\"plan\",\"title\":\"x\",\"name\":\"task\\u002d42\"}",
+            "task-42", "{\"title\":\"x\",\"agent\":\"plan\"}",
+            "{\"id\":\"ses_1\",\"location\":{\"directory\":\"/a \\\"b\\\"\"}"
+            ",\"agent\":\"plan\"}",
+            "{\"title\":\"x\"}");
 
     bad(SESSION, "", "JSON");
     bad(SESSION, "[]", "object");
     bad(SESSION, "{\"title\":\"\"}", "title");
     bad(SESSION, "{\"title\":1}", "title");
     bad(SESSION, "{\"title\":\"a\",\"titl\\u0065\":\"b\"}", "title");
+    bad(SESSION, "{\"name\":\"\"}", "name");
+    bad(SESSION, "{\"name\":1}", "name");
+    bad(SESSION, "{\"name\":\"@x\"}", "name");
+    bad(SESSION, "{\"name\":\"a\\u0000\"}", "name");
+    bad(SESSION, "{\"name\":\"a\",\"name\":\"b\"}", "name");
     bad(SESSION, "{\"parentID\":\"ses_a\"}", "parentID");
     bad(SESSION, "{\"permission\":[]}", "permission");
     bad(SESSION, "{\"answers\":[]}", "answers");

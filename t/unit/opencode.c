@@ -396,6 +396,8 @@ test_address(void)
         { NGX_HTTP_GET, "session/status" },
         { NGX_HTTP_GET, "session" },
         { NGX_HTTP_POST, "session" },
+        { NGX_HTTP_POST, "api/session" },
+        { NGX_HTTP_PATCH, "session/ses_1" },
         { NGX_HTTP_GET, "session/ses_1" },
         { NGX_HTTP_DELETE, "session/ses_1" },
         { NGX_HTTP_GET, "session/ses_1/message" },

@@ -102,7 +102,8 @@ static ngx_uint_t
 tap_is_str(ngx_str_t got, const char *expected, const char *name)
 {
     if (!tap_ok(got.len == strlen(expected)
-                && ngx_strncmp(got.data, expected, got.len) == 0,
+                && (got.len == 0
+                    || ngx_strncmp(got.data, expected, got.len) == 0),
                 "%s", name))
     {
         tap_diag("got \"%.*s\"", (int) got.len, (char *) got.data);
