@@ -26,7 +26,7 @@
 #include "ngx_http_agentstream_status.h"
 #include "ngx_http_agentstream_turn.h"
 #include "ngx_http_agentstream_variable.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_EVENT_MIN  4096

@@ -20,7 +20,7 @@
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_sse.h"
 #include "ngx_http_agentstream_text.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_HUB_LINGER     10000

@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_target.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 /*

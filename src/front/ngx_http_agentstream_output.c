@@ -16,7 +16,7 @@
 #include <ngx_http.h>
 #include <nginx.h>
 #include "ngx_http_agentstream_output.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 typedef struct ngx_http_agentstream_output_mem_s {

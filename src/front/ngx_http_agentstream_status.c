@@ -15,7 +15,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_status.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 /* metrics that the workers do not count, numbered after those that they
@@ -197,24 +197,17 @@ ngx_http_agentstream_status_handler(ngx_http_request_t *r)
 static void
 ngx_http_agentstream_status_collect(uint64_t *values)
 {
-    ngx_http_agentstream_zone_t  *zone;
+    ngx_http_agentstream_store_stats_t  stats;
 
-    zone = ngx_http_agentstream_worker->zone;
+    ngx_http_agentstream_store_stats(ngx_http_agentstream_worker->zone, &stats);
 
-    values[NGX_HTTP_AGENTSTREAM_STATUS_WORKERS] =
-                                ngx_http_agentstream_zone_stats(zone, values);
+    ngx_memcpy(values, stats.stats, sizeof(stats.stats));
 
-    values[NGX_HTTP_AGENTSTREAM_STATUS_SIZE] =
-                                zone->shpool->end - (u_char *) zone->shpool;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    values[NGX_HTTP_AGENTSTREAM_STATUS_FREE] =
-                                (uint64_t) zone->shpool->pfree * ngx_pagesize;
-    values[NGX_HTTP_AGENTSTREAM_STATUS_RUNNING] = zone->sh->nrunning;
-    values[NGX_HTTP_AGENTSTREAM_STATUS_FINISHED] = zone->sh->nfinished;
-
-    ngx_http_agentstream_zone_unlock(zone);
+    values[NGX_HTTP_AGENTSTREAM_STATUS_WORKERS] = stats.workers;
+    values[NGX_HTTP_AGENTSTREAM_STATUS_SIZE] = stats.size;
+    values[NGX_HTTP_AGENTSTREAM_STATUS_FREE] = stats.free;
+    values[NGX_HTTP_AGENTSTREAM_STATUS_RUNNING] = stats.running;
+    values[NGX_HTTP_AGENTSTREAM_STATUS_FINISHED] = stats.finished;
 }
 
 

@@ -17,7 +17,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call_int.h"
 #include "ngx_http_agentstream_text.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_CALL_TIMEOUT  30000

@@ -14,14 +14,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_agentstream_journal.h"
+#include "ngx_http_agentstream_journal_int.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_BLOCK_MIN   2048
 #define NGX_HTTP_AGENTSTREAM_BLOCK_MAX   32768
-
-#define NGX_HTTP_AGENTSTREAM_BLOCK_HEAD                                       \
-    offsetof(ngx_http_agentstream_block_t, data)
 
 
 /* length of JSON and text */
@@ -220,8 +217,8 @@ failed:
 
     ngx_http_agentstream_zone_lock(zone);
 
-    ngx_http_agentstream_zone_free_pieces_locked(zone, &node->journal, block,
-                                                 old);
+    ngx_http_agentstream_block_free_pieces_locked(zone->shpool, &node->journal,
+                                                  block, old);
     ngx_http_agentstream_zone_place_locked(zone, node);
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -354,7 +351,8 @@ ngx_http_agentstream_journal_empty_locked(ngx_http_agentstream_zone_t *zone,
     block->seq = journal->last_seq + 1;
     block->used = 0;
 
-    ngx_http_agentstream_zone_free_pieces_locked(zone, journal, block, NULL);
+    ngx_http_agentstream_block_free_pieces_locked(zone->shpool, journal, block,
+                                                  NULL);
 
     journal->first_seq = block->seq;
     journal->dropped++;
@@ -456,29 +454,30 @@ ngx_http_agentstream_journal_link_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_block_t *block,
     size_t size)
 {
+    ngx_http_agentstream_block_link_locked(&node->journal, block, size);
+    ngx_http_agentstream_zone_place_locked(zone, node);
+}
+
+
+/* an owner that was killed between reserve_tail() and append() has left the
+   room for the terminal packet at the end, empty: any other packet would take
+   it */
+
+void
+ngx_http_agentstream_journal_mend_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
     ngx_http_agentstream_journal_t  *journal;
 
     journal = &node->journal;
 
-    block->next = NULL;
-    block->seq = journal->last_seq + 1;
-    block->size = size - NGX_HTTP_AGENTSTREAM_BLOCK_HEAD;
-    block->used = 0;
-    block->pieces = NULL;
-    block->extra = 0;
-
-    journal->size += size;
-
-    if (journal->last) {
-        journal->last->next = block;
-
-    } else {
-        journal->first = block;
+    if (journal->last == (ngx_http_agentstream_block_t *) node->tail
+        && journal->last->used == 0
+        && journal->first != journal->last)
+    {
+        ngx_http_agentstream_block_unlink_locked(journal);
+        ngx_http_agentstream_zone_place_locked(zone, node);
     }
-
-    journal->last = block;
-
-    ngx_http_agentstream_zone_place_locked(zone, node);
 }
 
 

@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include "ngx_http_agentstream_record.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 /*
@@ -19,10 +19,6 @@
  * appends; anybody reads, from a cursor.
  */
 
-
-/* gives a new turn room for its first packets; NGX_ERROR: the zone is full */
-ngx_int_t ngx_http_agentstream_journal_create_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 
 /*
  * Contiguous room for one record of at most size bytes: its JSON, its text and
@@ -63,11 +59,6 @@ void ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_record_t *record);
 
-/* no packet will follow, so the last block gives back the memory that it does
-   not need */
-void ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node);
-
 /* a record, as it was appended */
 typedef ngx_int_t (*ngx_http_agentstream_journal_pt)(void *data,
     ngx_http_agentstream_record_t *record);
@@ -76,17 +67,6 @@ typedef ngx_int_t (*ngx_http_agentstream_journal_pt)(void *data,
    therefore without the lock; any result but NGX_OK ends it and is returned */
 ngx_int_t ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_journal_pt handler, void *data);
-
-/*
- * Copies whole records from the cursor on into buf, which must be aligned to 8
- * bytes, and moves the cursor.  A record that is larger than the rest of buf
- * waits; if it is the first, nothing is copied and its size is returned,
- * otherwise 0.  The cursor must not be older than journal.first_seq.
- * record_next() reads the copied records one by one, without the lock.
- */
-size_t ngx_http_agentstream_journal_read_locked(
-    ngx_http_agentstream_node_t *node, ngx_http_agentstream_cursor_t *cursor,
-    u_char *buf, size_t size, ngx_http_agentstream_records_t *records);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_JOURNAL_H_INCLUDED_ */

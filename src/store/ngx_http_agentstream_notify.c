@@ -23,6 +23,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_agentstream_notify.h"
+#include "ngx_http_agentstream_zone.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_POLL         1000

@@ -12,7 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include "ngx_http_agentstream_conf.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store.h"
 
 
 /*

@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_agentstream_journal.h"
+#include "ngx_http_agentstream_journal_int.h"
 #include "ngx_http_agentstream_store_int.h"
 
 
@@ -320,6 +320,8 @@ ngx_http_agentstream_store_claim(ngx_http_agentstream_zone_t *zone,
     if (rc == NGX_OK) {
         nd->ended = 0;
         nd->pinned = 1;
+
+        ngx_http_agentstream_journal_mend_locked(zone, nd);
         ngx_http_agentstream_zone_place_locked(zone, nd);
 
         *node = nd;
@@ -356,6 +358,11 @@ ngx_http_agentstream_store_lapsed(ngx_http_agentstream_zone_t *zone,
 
     ngx_http_agentstream_zone_lock(zone);
     node = ngx_http_agentstream_zone_orphan_locked(zone, &from);
+
+    if (node) {
+        ngx_http_agentstream_journal_mend_locked(zone, node);
+    }
+
     ngx_http_agentstream_zone_unlock(zone);
 
     *key = from;

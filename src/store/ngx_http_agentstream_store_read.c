@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_agentstream_journal.h"
+#include "ngx_http_agentstream_journal_int.h"
 #include "ngx_http_agentstream_store_int.h"
 
 

@@ -432,21 +432,12 @@ void
 ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {
-    ngx_http_agentstream_block_t    *block, *next;
     ngx_http_agentstream_session_t  *session;
 
     zone->sh->freed++;
 
-    for (block = node->journal.first; block; block = next) {
-        next = block->next;
-
-        ngx_http_agentstream_zone_free_pieces_locked(zone, &node->journal,
-                                                     block, NULL);
-
-        if ((u_char *) block != node->tail) {
-            ngx_slab_free_locked(zone->shpool, block);
-        }
-    }
+    ngx_http_agentstream_block_free_locked(zone->shpool, &node->journal,
+                                           node->tail);
 
     session = node->session;
 

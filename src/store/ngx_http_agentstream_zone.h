@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include "ngx_http_agentstream_block.h"
 #include "ngx_http_agentstream_store.h"
 
 
@@ -27,60 +28,9 @@
 
 
 typedef enum {
-    NGX_HTTP_AGENTSTREAM_TURN_STARTING = 0,    /* no packet yet */
-    NGX_HTTP_AGENTSTREAM_TURN_RUNNING,
+    NGX_HTTP_AGENTSTREAM_TURN_RUNNING = 0,
     NGX_HTTP_AGENTSTREAM_TURN_FINISHED
 } ngx_http_agentstream_turn_state_e;
-
-
-/* a page, or less, of a packet for which there were not enough contiguous
-   pages */
-
-typedef struct ngx_http_agentstream_piece_s  ngx_http_agentstream_piece_t;
-
-struct ngx_http_agentstream_piece_s {
-    ngx_http_agentstream_piece_t        *next;     /* next piece of the
-                                                      packet */
-    ngx_http_agentstream_piece_t        *other;    /* next piece of the
-                                                      block */
-    size_t                               len;
-    u_char                               data[1];
-};
-
-
-/*
- * A part of a journal.  Only the turn's owner writes to it: after "used"
- * without the lock, because nobody reads there; "used" and seq are changed
- * under the lock.
- */
-
-struct ngx_http_agentstream_block_s {
-    ngx_http_agentstream_block_t        *next;
-    uint64_t                             seq;      /* number of its first
-                                                      record */
-    uint32_t                             size;     /* of data */
-    uint32_t                             used;
-    ngx_http_agentstream_piece_t        *pieces;   /* pieces of all its
-                                                      packets */
-    size_t                               extra;    /* size of the pieces */
-    u_char                               data[1];
-};
-
-
-typedef struct {
-    ngx_http_agentstream_block_t        *first;
-    ngx_http_agentstream_block_t        *last;
-    uint64_t                             first_seq;    /* number of the
-                                                          oldest record that
-                                                          is kept */
-    uint64_t                             last_seq;     /* 0: none yet */
-    ngx_uint_t                           dropped;      /* blocks freed so far;
-                                                          a cursor with another
-                                                          number may point into
-                                                          one of them */
-    size_t                               size;         /* size of all blocks
-                                                          and their pieces */
-} ngx_http_agentstream_journal_t;
 
 
 /*
@@ -451,12 +401,6 @@ ngx_http_agentstream_node_t *ngx_http_agentstream_zone_orphan_locked(
  */
 void ngx_http_agentstream_zone_place_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
-
-/* frees the pieces of a block that were added after this one; NULL: all of
-   them */
-void ngx_http_agentstream_zone_free_pieces_locked(
-    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_journal_t *journal,
-    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *after);
 
 /* drops the oldest block of a journal, which must not be the only one */
 void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,

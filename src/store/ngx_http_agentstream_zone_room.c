@@ -106,47 +106,13 @@ void
 ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {
-    ngx_http_agentstream_block_t    *block;
-    ngx_http_agentstream_journal_t  *journal;
+    uint64_t  n;
 
-    journal = &node->journal;
-    block = journal->first;
+    n = ngx_http_agentstream_block_shift_locked(zone->shpool, &node->journal);
 
-    ngx_http_agentstream_zone_count(zone, DROPPED,
-                                    block->next->seq - block->seq);
-
-    ngx_http_agentstream_zone_free_pieces_locked(zone, journal, block, NULL);
-
-    journal->first = block->next;
-    journal->first_seq = block->next->seq;
-    journal->size -= offsetof(ngx_http_agentstream_block_t, data)
-                     + block->size;
-    journal->dropped++;
-
-    ngx_slab_free_locked(zone->shpool, block);
+    ngx_http_agentstream_zone_count(zone, DROPPED, n);
 
     ngx_http_agentstream_zone_place_locked(zone, node);
-}
-
-
-void
-ngx_http_agentstream_zone_free_pieces_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_journal_t *journal,
-    ngx_http_agentstream_block_t *block, ngx_http_agentstream_piece_t *after)
-{
-    size_t                         size;
-    ngx_http_agentstream_piece_t  *piece;
-
-    while (block->pieces != after) {
-        piece = block->pieces;
-        block->pieces = piece->other;
-
-        size = offsetof(ngx_http_agentstream_piece_t, data) + piece->len;
-        block->extra -= size;
-        journal->size -= size;
-
-        ngx_slab_free_locked(zone->shpool, piece);
-    }
 }
 
 
