@@ -417,11 +417,10 @@ ngx_http_agentstream_translate_ask_missed(ngx_http_agentstream_translate_t *tr,
 
     v = ngx_http_agentstream_json_get(st->json, st->state, "metadata");
 
-    if (ngx_http_agentstream_json_type(st->json,
-            ngx_http_agentstream_json_get(st->json, v, "interrupted"))
-        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+    if (tr->aborted
+        || ngx_http_agentstream_opencode_true(st->json, v, "interrupted"))
     {
-        /* aborted: nobody has answered */
+        /* nobody has answered */
         return NGX_OK;
     }
 

@@ -152,7 +152,7 @@ ngx_http_agentstream_translate_tool_update(
         return NGX_ERROR;
     }
 
-    if (tr->gap && !ngx_queue_empty(&tool->asks)
+    if (!ngx_queue_empty(&tool->asks)
         && st.tool.status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED
         && ngx_http_agentstream_translate_ask_missed(tr, tool, &st) != NGX_OK)
     {

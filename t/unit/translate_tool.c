@@ -311,10 +311,40 @@ test_asks(void)
            "start call_1#2 bash\nin_progress call_1#2 bash '-'\n"
            "question_asked\nsubagent ses_child of ses_root\n"
            "question_resolved answered 'a'\nrequest_permission\n"
-           "failed call_1#2 bash 'no'\nrequest_permission\n"
-           "permission_resolved reject", "questions and permissions");
+           "permission_resolved unknown\nfailed call_1#2 bash 'no'\n"
+           "request_permission\npermission_resolved reject",
+           "questions and permissions");
 
     finish("end end_turn", "end");
+
+    /* a call that has ended asks nothing, whatever was heard of an answer */
+
+    begin();
+    tool("prt_1", "call_1", "'status':'running','input':{}");
+    event(ROOT, "question.asked", "'id':'que_1','questions':[1],"
+          "'tool':{'callID':'call_1'}");
+    event(CHILD, "question.replied", "'requestID':'que_1','answers':[['a']]");
+    tool("prt_1", "call_1", "'status':'completed','input':{},'metadata':"
+         "{'answers':[['b']]}");
+    event(ROOT, "question.replied", "'requestID':'que_1','answers':[['a']]");
+    tap_is(f.waiting, 0, "the call has ended");
+    finish("start call_1 bash\nin_progress call_1 bash '-'\nquestion_asked\n"
+           "question_resolved answered 'b'\ncompleted call_1 bash '-'\n"
+           "end end_turn", "it tells the answer");
+
+    /* unless it was aborted: nobody has answered */
+
+    begin();
+    tool("prt_1", "call_1", "'status':'running','input':{}");
+    event(ROOT, "question.asked", "'id':'que_1','questions':[1],"
+          "'tool':{'callID':'call_1'}");
+    event(ROOT, "session.error", "'error':{'name':'MessageAbortedError'}");
+    tool("prt_1", "call_1", "'status':'error','input':{},'error':"
+         "'Tool execution aborted'");
+    tap_is(f.waiting, 0, "aborted");
+    finish("start call_1 bash\nin_progress call_1 bash '-'\nquestion_asked\n"
+           "failed call_1 bash 'Tool execution aborted'\nend cancelled",
+           "aborted: no answer");
 }
 
 
