@@ -20,7 +20,10 @@
 #include "ngx_http_agentstream_text.h"
 
 
+static void ngx_http_agentstream_call_init_connection(ngx_connection_t *c);
 static void ngx_http_agentstream_call_pair_cleanup(void *data);
+static ngx_int_t ngx_http_agentstream_call_headers(
+    ngx_http_agentstream_call_t *call, ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_add_header(ngx_http_request_t *r,
     ngx_table_elt_t **header, const char *key, ngx_str_t *value);
 static void ngx_http_agentstream_call_phases(ngx_http_request_t *r);
@@ -93,11 +96,37 @@ ngx_http_agentstream_call_connect(ngx_http_agentstream_call_t *call)
 
     *log = *ngx_cycle->log;
 
-    c->number = ngx_atomic_fetch_add(ngx_connection_counter, 1);
-    c->start_time = ngx_current_msec;
+    log->connection = ngx_atomic_fetch_add(ngx_connection_counter, 1);
+    log->handler = ngx_http_agentstream_call_log_error;
+    log->data = ctx;
+    log->action = NULL;
+
+    ctx->connection = c;
+    ctx->request = NULL;
+    ctx->current_request = NULL;
+
+    sa->sa_family = AF_UNIX;
+    hc->conf_ctx = call->server;
+
     c->pool = pool;
     c->log = log;
     c->data = hc;
+    c->buffer = b;
+    c->sockaddr = sa;
+
+    ngx_http_agentstream_call_init_connection(c);
+
+    return c;
+}
+
+
+/* what nginx does for a connection that it has accepted */
+
+static void
+ngx_http_agentstream_call_init_connection(ngx_connection_t *c)
+{
+    c->number = c->log->connection;
+    c->start_time = ngx_current_msec;
 
     c->recv = ngx_recv;
     c->send = ngx_send;
@@ -107,10 +136,8 @@ ngx_http_agentstream_call_connect(ngx_http_agentstream_call_t *call)
     c->type = SOCK_STREAM;
     c->log_error = NGX_ERROR_INFO;
 
-    sa->sa_family = AF_UNIX;
-    c->sockaddr = sa;
     c->socklen = offsetof(struct sockaddr_un, sun_path);
-    c->local_sockaddr = sa;
+    c->local_sockaddr = c->sockaddr;
     c->local_socklen = c->socklen;
     c->addr_text = ngx_http_agentstream_call_name;
     c->listening = ngx_cycle->listening.elts;
@@ -118,25 +145,11 @@ ngx_http_agentstream_call_connect(ngx_http_agentstream_call_t *call)
     c->tcp_nodelay = NGX_TCP_NODELAY_DISABLED;
     c->tcp_nopush = NGX_TCP_NOPUSH_DISABLED;
 
-    c->read->log = log;
+    c->read->log = c->log;
     c->read->handler = ngx_http_agentstream_call_event_handler;
-    c->write->log = log;
+    c->write->log = c->log;
     c->write->handler = ngx_http_agentstream_call_event_handler;
     c->write->ready = 1;
-
-    ctx->connection = c;
-    ctx->request = NULL;
-    ctx->current_request = NULL;
-
-    log->connection = c->number;
-    log->handler = ngx_http_agentstream_call_log_error;
-    log->data = ctx;
-    log->action = NULL;
-
-    hc->conf_ctx = call->server;
-    c->buffer = b;
-
-    return c;
 }
 
 
@@ -158,12 +171,9 @@ ngx_http_request_t *
 ngx_http_agentstream_call_create_main(ngx_http_agentstream_call_t *call,
     ngx_connection_t *c)
 {
-    ngx_str_t                  host;
-    ngx_http_request_t        *r;
-    ngx_http_core_srv_conf_t  *cscf;
+    ngx_http_request_t  *r;
 
     static ngx_str_t  line = ngx_string("agentstream call");
-    static ngx_str_t  json = ngx_string("application/json");
 
     r = ngx_http_create_request(c);
     if (r == NULL) {
@@ -195,11 +205,35 @@ ngx_http_agentstream_call_create_main(ngx_http_agentstream_call_t *call,
 
     r->write_event_handler = ngx_http_agentstream_call_parked_handler;
 
+    r->request_body = ngx_pcalloc(r->pool, sizeof(ngx_http_request_body_t));
+
+    if (r->request_body == NULL
+        || ngx_http_agentstream_call_headers(call, r) != NGX_OK)
+    {
+        ngx_http_free_request(r, 0);
+        return NULL;
+    }
+
+    return r;
+}
+
+
+/* the subrequest takes these over */
+
+static ngx_int_t
+ngx_http_agentstream_call_headers(ngx_http_agentstream_call_t *call,
+    ngx_http_request_t *r)
+{
+    ngx_str_t                  host;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    static ngx_str_t  json = ngx_string("application/json");
+
     if (ngx_list_init(&r->headers_in.headers, r->pool, 4,
                       sizeof(ngx_table_elt_t))
         != NGX_OK)
     {
-        goto failed;
+        return NGX_ERROR;
     }
 
     cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
@@ -216,34 +250,18 @@ ngx_http_agentstream_call_create_main(ngx_http_agentstream_call_t *call,
                                              &host)
         != NGX_OK)
     {
-        goto failed;
-    }
-
-    r->request_body = ngx_pcalloc(r->pool, sizeof(ngx_http_request_body_t));
-    if (r->request_body == NULL) {
-        goto failed;
+        return NGX_ERROR;
     }
 
     if (call->content.len == 0) {
-        return r;
+        return NGX_OK;
     }
 
     r->headers_in.content_length_n = call->content.len;
 
-    if (ngx_http_agentstream_call_add_header(r, &r->headers_in.content_type,
-                                             "Content-Type", &json)
-        != NGX_OK)
-    {
-        goto failed;
-    }
-
-    return r;
-
-failed:
-
-    ngx_http_free_request(r, 0);
-
-    return NULL;
+    return ngx_http_agentstream_call_add_header(r,
+                                                &r->headers_in.content_type,
+                                                "Content-Type", &json);
 }
 
 

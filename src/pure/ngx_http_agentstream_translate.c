@@ -25,6 +25,8 @@ static ngx_int_t ngx_http_agentstream_translate_other(
 static ngx_int_t ngx_http_agentstream_translate_removed(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_event_t *ev);
+static ngx_int_t ngx_http_agentstream_translate_vanished(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m);
 static ngx_int_t ngx_http_agentstream_translate_stored(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_json_t *json, ngx_uint_t message, ngx_uint_t listed);
@@ -518,8 +520,6 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
 {
     ngx_str_t                           id, of;
     ngx_uint_t                          v, info, parts;
-    ngx_queue_t                        *q;
-    ngx_http_agentstream_tr_part_t     *part;
     ngx_http_agentstream_tr_message_t  *m;
 
     if (tr->finished
@@ -588,11 +588,19 @@ ngx_http_agentstream_translate_stored(ngx_http_agentstream_translate_t *tr,
         }
     }
 
-    if (!m->completed) {
-        return NGX_OK;
-    }
+    return m->completed ? ngx_http_agentstream_translate_vanished(tr, m)
+                        : NGX_OK;
+}
 
-    /* parts that a completed message does not contain were removed */
+
+/* parts that a completed message does not contain were removed */
+
+static ngx_int_t
+ngx_http_agentstream_translate_vanished(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_message_t *m)
+{
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_tr_part_t  *part;
 
     for (q = ngx_queue_head(&m->parts);
          q != ngx_queue_sentinel(&m->parts);

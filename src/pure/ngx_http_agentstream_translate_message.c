@@ -33,6 +33,9 @@ static void ngx_http_agentstream_translate_message_complete(
     ngx_http_agentstream_tr_message_t *m);
 static ngx_uint_t ngx_http_agentstream_translate_message_finish(
     ngx_http_agentstream_json_t *json, ngx_uint_t finish);
+static void ngx_http_agentstream_translate_message_count(
+    ngx_http_agentstream_json_t *json, ngx_uint_t tokens,
+    ngx_http_agentstream_acp_usage_t *u);
 static int64_t ngx_http_agentstream_translate_message_tokens(
     ngx_http_agentstream_json_t *json, ngx_uint_t object, const char *name);
 static ngx_http_agentstream_tr_message_t *
@@ -450,7 +453,7 @@ ngx_http_agentstream_translate_message_usage(
 {
     uint32_t                           digest;
     ngx_str_t                          cost, raw;
-    ngx_uint_t                         v, tokens, cache;
+    ngx_uint_t                         v, tokens;
     ngx_http_agentstream_acp_buf_t    *b;
     ngx_http_agentstream_acp_usage_t   u;
 
@@ -463,25 +466,7 @@ ngx_http_agentstream_translate_message_usage(
         return NGX_OK;
     }
 
-    cache = ngx_http_agentstream_json_get(json, tokens, "cache");
-
-    u.input = ngx_http_agentstream_translate_message_tokens(json, tokens,
-                                                            "input");
-    u.output = ngx_http_agentstream_translate_message_tokens(json, tokens,
-                                                             "output");
-    u.thought = ngx_http_agentstream_translate_message_tokens(json, tokens,
-                                                              "reasoning");
-    u.cached_read = ngx_http_agentstream_translate_message_tokens(json, cache,
-                                                                  "read");
-    u.cached_write = ngx_http_agentstream_translate_message_tokens(json, cache,
-                                                                   "write");
-    u.total = ngx_http_agentstream_translate_message_tokens(json, tokens,
-                                                            "total");
-
-    if (u.total == 0) {
-        u.total = u.input + u.output + u.thought + u.cached_read
-                  + u.cached_write;
-    }
+    ngx_http_agentstream_translate_message_count(json, tokens, &u);
 
     v = ngx_http_agentstream_json_get(json, info, "cost");
 
@@ -526,6 +511,35 @@ ngx_http_agentstream_translate_message_usage(
     ngx_http_agentstream_acp_close(b, &m->session->meta);
 
     return ngx_http_agentstream_translate_send(tr, 0);
+}
+
+
+static void
+ngx_http_agentstream_translate_message_count(
+    ngx_http_agentstream_json_t *json, ngx_uint_t tokens,
+    ngx_http_agentstream_acp_usage_t *u)
+{
+    ngx_uint_t  cache;
+
+    cache = ngx_http_agentstream_json_get(json, tokens, "cache");
+
+    u->input = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                            "input");
+    u->output = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                             "output");
+    u->thought = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                              "reasoning");
+    u->cached_read = ngx_http_agentstream_translate_message_tokens(json, cache,
+                                                                  "read");
+    u->cached_write = ngx_http_agentstream_translate_message_tokens(json, cache,
+                                                                   "write");
+    u->total = ngx_http_agentstream_translate_message_tokens(json, tokens,
+                                                            "total");
+
+    if (u->total == 0) {
+        u->total = u->input + u->output + u->thought + u->cached_read
+                   + u->cached_write;
+    }
 }
 
 

@@ -12,6 +12,9 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
+static ngx_int_t ngx_http_agentstream_translate_session_meta(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *child);
 static ngx_int_t ngx_http_agentstream_translate_session_end_error(
     ngx_http_agentstream_translate_t *tr);
 
@@ -47,8 +50,6 @@ ngx_int_t
 ngx_http_agentstream_translate_session_child(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id, ngx_str_t *parent)
 {
-    u_char                             *p;
-    size_t                              len;
     ngx_http_agentstream_acp_buf_t     *b;
     ngx_http_agentstream_tr_session_t  *s, *child;
 
@@ -68,9 +69,48 @@ ngx_http_agentstream_translate_session_child(
         return NGX_ERROR;
     }
 
-    if (ngx_http_agentstream_translate_copy(tr, &child->id, id) != NGX_OK) {
+    if (ngx_http_agentstream_translate_copy(tr, &child->id, id) != NGX_OK
+        || ngx_http_agentstream_translate_session_meta(tr, child) != NGX_OK)
+    {
         return NGX_ERROR;
     }
+
+    child->number = ++tr->nsessions;
+    child->sn.str = child->id;
+    child->sn.node.key = ngx_murmur_hash2(id->data, id->len);
+
+    ngx_rbtree_insert(&tr->sessions, &child->sn.node);
+
+    if (!tr->conf.core && !tr->restoring) {
+        b = &tr->buf;
+
+        ngx_http_agentstream_acp_open(b,
+                         NGX_HTTP_AGENTSTREAM_RECORD_SUBAGENT_STARTED,
+                         tr->timestamp);
+        ngx_http_agentstream_acp_member_text(b, ",\"subagent_session_id\":",
+                                             &child->id);
+        ngx_http_agentstream_acp_member_text(b, ",\"parent_session_id\":",
+                                             &s->id);
+        ngx_http_agentstream_acp_close(b, &tr->root.meta);
+
+        if (ngx_http_agentstream_translate_send(tr, 0) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return tr->sink->child(tr->ctx, &child->id);
+}
+
+
+/* what "_meta" of its packets contains */
+
+static ngx_int_t
+ngx_http_agentstream_translate_session_meta(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_session_t *child)
+{
+    u_char  *p;
+    size_t   len;
 
     /* docs/protocol.md, "agent_message_chunk": parentSessionId is the root,
        also for a subagent of a subagent */
@@ -102,30 +142,7 @@ ngx_http_agentstream_translate_session_child(
     p = ngx_cpymem(p, child->fields.data + 1, child->fields.len - 1);
     *p = '}';
 
-    child->number = ++tr->nsessions;
-    child->sn.str = child->id;
-    child->sn.node.key = ngx_murmur_hash2(id->data, id->len);
-
-    ngx_rbtree_insert(&tr->sessions, &child->sn.node);
-
-    if (!tr->conf.core && !tr->restoring) {
-        b = &tr->buf;
-
-        ngx_http_agentstream_acp_open(b,
-                         NGX_HTTP_AGENTSTREAM_RECORD_SUBAGENT_STARTED,
-                         tr->timestamp);
-        ngx_http_agentstream_acp_member_text(b, ",\"subagent_session_id\":",
-                                             &child->id);
-        ngx_http_agentstream_acp_member_text(b, ",\"parent_session_id\":",
-                                             &s->id);
-        ngx_http_agentstream_acp_close(b, &tr->root.meta);
-
-        if (ngx_http_agentstream_translate_send(tr, 0) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    return tr->sink->child(tr->ctx, &child->id);
+    return NGX_OK;
 }
 
 

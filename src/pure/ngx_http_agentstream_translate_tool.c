@@ -38,6 +38,12 @@ static uint32_t ngx_http_agentstream_translate_tool_key(
 static ngx_int_t ngx_http_agentstream_translate_tool_start(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
     ngx_http_agentstream_acp_tool_t *acp);
+static ngx_http_agentstream_tr_tool_t *ngx_http_agentstream_translate_tool_of(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_str_t *id, ngx_http_agentstream_acp_tool_t *acp);
+static ngx_uint_t ngx_http_agentstream_translate_tool_throttled(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
+    ngx_http_agentstream_tr_state_t *st, uint32_t digest);
 static ngx_int_t ngx_http_agentstream_translate_tool_progress(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
     ngx_http_agentstream_tr_state_t *st);
@@ -109,30 +115,10 @@ ngx_http_agentstream_translate_tool_update(
     st.tool.kind = ngx_http_agentstream_translate_tool_state_kind(tr,
                                                              &st.tool.name);
 
-    tool = part->tool;
+    tool = ngx_http_agentstream_translate_tool_of(tr, part, &id, &st.tool);
 
     if (tool == NULL) {
-        tool = ngx_http_agentstream_translate_tool_find(tr, s, &id);
-
-        if (tool == NULL || !tool->open) {
-
-            tool = ngx_http_agentstream_translate_tool_create(tr, s, &id);
-            if (tool == NULL) {
-                return NGX_ERROR;
-            }
-
-            ngx_http_agentstream_translate_mark(tr, &s->id,
-                                                &part->message->sn.str,
-                                                &part->sn.str, &id);
-
-            if (ngx_http_agentstream_translate_tool_start(tr, tool, &st.tool)
-                != NGX_OK)
-            {
-                return NGX_ERROR;
-            }
-        }
-
-        part->tool = tool;
+        return NGX_ERROR;
     }
 
     if (!tool->open || st.tool.status < tool->status) {
@@ -160,6 +146,48 @@ ngx_http_agentstream_translate_tool_update(
     }
 
     return ngx_http_agentstream_translate_tool_progress(tr, tool, &st);
+}
+
+
+/* the tool call that a part belongs to, which its first one begins; NULL: no
+   memory */
+
+static ngx_http_agentstream_tr_tool_t *
+ngx_http_agentstream_translate_tool_of(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *id,
+    ngx_http_agentstream_acp_tool_t *acp)
+{
+    ngx_http_agentstream_tr_tool_t     *tool;
+    ngx_http_agentstream_tr_session_t  *s;
+
+    if (part->tool) {
+        return part->tool;
+    }
+
+    s = part->message->session;
+
+    tool = ngx_http_agentstream_translate_tool_find(tr, s, id);
+
+    if (tool == NULL || !tool->open) {
+
+        tool = ngx_http_agentstream_translate_tool_create(tr, s, id);
+        if (tool == NULL) {
+            return NULL;
+        }
+
+        ngx_http_agentstream_translate_mark(tr, &s->id, &part->message->sn.str,
+                                            &part->sn.str, id);
+
+        if (ngx_http_agentstream_translate_tool_start(tr, tool, acp)
+            != NGX_OK)
+        {
+            return NULL;
+        }
+    }
+
+    part->tool = tool;
+
+    return tool;
 }
 
 
@@ -385,25 +413,10 @@ ngx_http_agentstream_translate_tool_progress(
     }
 
     if (repeated && tr->conf.tool_throttle
-        && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS)
+        && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_IN_PROGRESS
+        && ngx_http_agentstream_translate_tool_throttled(tr, tool, st, digest))
     {
-        if (tool->waits && digest == tool->pending_digest
-            && b->len == tool->pending.len)
-        {
-            return NGX_OK;
-        }
-
-        tool->earned += (st->output.len > tool->output)
-                        ? st->output.len - tool->output
-                        : NGX_HTTP_AGENTSTREAM_TR_CHANGED;
-        tool->output = st->output.len;
-
-        if (ngx_http_agentstream_translate_tool_due(tr, tool) != 0) {
-            ngx_http_agentstream_translate_tool_wait(tr, tool, digest);
-            return NGX_OK;
-        }
-
-        tool->spent += b->len;
+        return NGX_OK;
     }
 
     ngx_http_agentstream_translate_tool_drop(tr, tool);
@@ -425,6 +438,39 @@ ngx_http_agentstream_translate_tool_progress(
     }
 
     return rc;
+}
+
+
+/* a state of a running tool that has to wait: a newer one replaces it */
+
+static ngx_uint_t
+ngx_http_agentstream_translate_tool_throttled(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_tool_t *tool,
+    ngx_http_agentstream_tr_state_t *st, uint32_t digest)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    b = &tr->buf;
+
+    if (tool->waits && digest == tool->pending_digest
+        && b->len == tool->pending.len)
+    {
+        return 1;
+    }
+
+    tool->earned += (st->output.len > tool->output)
+                    ? st->output.len - tool->output
+                    : NGX_HTTP_AGENTSTREAM_TR_CHANGED;
+    tool->output = st->output.len;
+
+    if (ngx_http_agentstream_translate_tool_due(tr, tool) != 0) {
+        ngx_http_agentstream_translate_tool_wait(tr, tool, digest);
+        return 1;
+    }
+
+    tool->spent += b->len;
+
+    return 0;
 }
 
 
