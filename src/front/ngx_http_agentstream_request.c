@@ -7,8 +7,7 @@
 /*
  * The client's request.  Path, method, origin, content type and body are
  * checked in this order; each failure has its status, and one "error" packet
- * as its body (docs/protocol.md, "Errors").  Bodies are read into memory,
- * never into files.
+ * as its body (docs/protocol.md, "Errors").
  */
 
 
@@ -27,14 +26,13 @@
 
 static ngx_int_t ngx_http_agentstream_request_find(
     ngx_http_agentstream_request_t *req);
+static ngx_uint_t ngx_http_agentstream_request_named(ngx_str_t *segment,
+    const char *name);
 static ngx_int_t ngx_http_agentstream_request_not_allowed(
     ngx_http_agentstream_request_t *req, ngx_uint_t methods);
 static ngx_int_t ngx_http_agentstream_request_check(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_json(ngx_http_request_t *r);
-static void ngx_http_agentstream_request_body_handler(ngx_http_request_t *r);
-static ngx_int_t ngx_http_agentstream_request_collect(
-    ngx_http_agentstream_request_t *req);
 static void ngx_http_agentstream_request_cleanup(void *data);
 static ngx_int_t ngx_http_agentstream_request_send(
     ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_buf_t *b,
@@ -147,31 +145,22 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (req->route->body == ngx_http_agentstream_body_none) {
-        rc = ngx_http_discard_request_body(r);
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        r->main->count++;
-
-        rc = req->route->handler(req);
-
-        if (rc != NGX_DONE) {
-            ngx_http_finalize_request(r, rc);
-        }
-
-        return NGX_DONE;
+    if (req->route->body != ngx_http_agentstream_body_none) {
+        return ngx_http_agentstream_request_read_body(req);
     }
 
-    r->request_body_no_buffering = 1;
+    rc = ngx_http_discard_request_body(r);
 
-    rc = ngx_http_read_client_request_body(r,
-                                   ngx_http_agentstream_request_body_handler);
-
-    if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+    if (rc != NGX_OK) {
         return rc;
+    }
+
+    r->main->count++;
+
+    rc = req->route->handler(req);
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
     }
 
     return NGX_DONE;
@@ -206,14 +195,8 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
          route++)
     {
         if (route->nsegments != req->path.nsegments
-            || (route->noun
-                && (ngx_strlen(route->noun) != segments[1].len
-                    || ngx_strncmp(route->noun, segments[1].data,
-                                   segments[1].len) != 0))
-            || (route->verb
-                && (ngx_strlen(route->verb) != segments[3].len
-                    || ngx_strncmp(route->verb, segments[3].data,
-                                   segments[3].len) != 0)))
+            || !ngx_http_agentstream_request_named(&segments[1], route->noun)
+            || !ngx_http_agentstream_request_named(&segments[3], route->verb))
         {
             continue;
         }
@@ -260,6 +243,17 @@ unknown:
 
     return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
                                               "No such route", NULL);
+}
+
+
+/* name NULL: the route does not say how the segment is named */
+
+static ngx_uint_t
+ngx_http_agentstream_request_named(ngx_str_t *segment, const char *name)
+{
+    return name == NULL
+           || (ngx_strlen(name) == segment->len
+               && ngx_strncmp(name, segment->data, segment->len) == 0);
 }
 
 
@@ -367,116 +361,6 @@ ngx_http_agentstream_request_json(ngx_http_request_t *r)
     }
 
     return NGX_OK;
-}
-
-
-static void
-ngx_http_agentstream_request_body_handler(ngx_http_request_t *r)
-{
-    ngx_int_t                        rc;
-    ngx_http_agentstream_request_t  *req;
-
-    req = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
-
-    for ( ;; ) {
-        rc = ngx_http_agentstream_request_collect(req);
-
-        if (rc != NGX_DECLINED) {
-            ngx_http_finalize_request(r, rc);
-            return;
-        }
-
-        if (!r->reading_body) {
-            break;
-        }
-
-        rc = ngx_http_read_unbuffered_request_body(r);
-
-        if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
-            ngx_http_finalize_request(r, rc);
-            return;
-        }
-
-        if (rc == NGX_AGAIN && r->request_body->bufs == NULL) {
-            r->read_event_handler = ngx_http_agentstream_request_body_handler;
-            return;
-        }
-    }
-
-    rc = req->route->handler(req);
-
-    if (rc != NGX_DONE) {
-        ngx_http_finalize_request(r, rc);
-    }
-}
-
-
-static ngx_int_t
-ngx_http_agentstream_request_collect(ngx_http_agentstream_request_t *req)
-{
-    off_t                size;
-    size_t               len;
-    u_char              *p;
-    ngx_buf_t           *b;
-    ngx_chain_t         *cl;
-    ngx_http_request_t  *r;
-
-    r = req->request;
-
-    for (cl = r->request_body->bufs; cl; cl = cl->next) {
-        b = cl->buf;
-        len = b->last - b->pos;
-        size = req->body.len + len;
-
-        if (len == 0) {
-            continue;
-        }
-
-        if (req->conf->body_size && size > req->conf->body_size) {
-            return ngx_http_agentstream_request_error(req,
-                                          NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
-                                          "The body is too large", NULL);
-        }
-
-        if ((size_t) size > req->size) {
-            /* no memory is allocated for a body that is announced but not sent
-               yet */
-
-            req->size = ngx_max((size_t) size, req->size * 2);
-            req->size = ngx_max(req->size, 1024);
-
-            p = ngx_alloc(req->size, r->connection->log);
-            if (p == NULL) {
-                return NGX_HTTP_INTERNAL_SERVER_ERROR;
-            }
-
-            if (req->body.data) {
-                ngx_memcpy(p, req->body.data, req->body.len);
-                ngx_free(req->body.data);
-            }
-
-            req->body.data = p;
-        }
-
-        ngx_memcpy(req->body.data + req->body.len, b->pos, len);
-        req->body.len += len;
-
-        b->pos = b->last;
-    }
-
-    r->request_body->bufs = NULL;
-
-    return NGX_DECLINED;
-}
-
-
-void
-ngx_http_agentstream_request_free_body(ngx_http_agentstream_request_t *req)
-{
-    if (req->body.data) {
-        ngx_free(req->body.data);
-        req->body.data = NULL;
-    }
 }
 
 

@@ -5,8 +5,9 @@
 
 
 /*
- * Request bodies: they are checked, written again for OpenCode, and completed
- * with the fields that the configuration sets.
+ * Request bodies.  They are read into memory, never into files, checked,
+ * written again for OpenCode, and completed with the fields that the
+ * configuration sets.
  */
 
 
@@ -17,12 +18,141 @@
 #include "ngx_http_agentstream_request_int.h"
 
 
+static void ngx_http_agentstream_request_body_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_request_collect(
+    ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_fields(
     ngx_http_agentstream_request_t *req,
     ngx_http_agentstream_fields_conf_t *fields, ngx_int_t *rc);
 static ngx_int_t ngx_http_agentstream_request_refused(
     ngx_http_agentstream_request_t *req, ngx_int_t rc,
     ngx_http_agentstream_fields_error_t *error);
+
+
+ngx_int_t
+ngx_http_agentstream_request_read_body(ngx_http_agentstream_request_t *req)
+{
+    ngx_int_t            rc;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+    r->request_body_no_buffering = 1;
+
+    rc = ngx_http_read_client_request_body(r,
+                                   ngx_http_agentstream_request_body_handler);
+
+    return (rc >= NGX_HTTP_SPECIAL_RESPONSE) ? rc : NGX_DONE;
+}
+
+
+static void
+ngx_http_agentstream_request_body_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                        rc;
+    ngx_http_agentstream_request_t  *req;
+
+    req = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
+
+    for ( ;; ) {
+        rc = ngx_http_agentstream_request_collect(req);
+
+        if (rc != NGX_DECLINED) {
+            ngx_http_finalize_request(r, rc);
+            return;
+        }
+
+        if (!r->reading_body) {
+            break;
+        }
+
+        rc = ngx_http_read_unbuffered_request_body(r);
+
+        if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+            ngx_http_finalize_request(r, rc);
+            return;
+        }
+
+        if (rc == NGX_AGAIN && r->request_body->bufs == NULL) {
+            r->read_event_handler = ngx_http_agentstream_request_body_handler;
+            return;
+        }
+    }
+
+    rc = req->route->handler(req);
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_collect(ngx_http_agentstream_request_t *req)
+{
+    off_t                size;
+    size_t               len;
+    u_char              *p;
+    ngx_buf_t           *b;
+    ngx_chain_t         *cl;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+
+    for (cl = r->request_body->bufs; cl; cl = cl->next) {
+        b = cl->buf;
+        len = b->last - b->pos;
+        size = req->body.len + len;
+
+        if (len == 0) {
+            continue;
+        }
+
+        if (req->conf->body_size && size > req->conf->body_size) {
+            return ngx_http_agentstream_request_error(req,
+                                          NGX_HTTP_REQUEST_ENTITY_TOO_LARGE,
+                                          "The body is too large", NULL);
+        }
+
+        if ((size_t) size > req->size) {
+            /* no memory is allocated for a body that is announced but not sent
+               yet */
+
+            req->size = ngx_max((size_t) size, req->size * 2);
+            req->size = ngx_max(req->size, 1024);
+
+            p = ngx_alloc(req->size, r->connection->log);
+            if (p == NULL) {
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+            }
+
+            if (req->body.data) {
+                ngx_memcpy(p, req->body.data, req->body.len);
+                ngx_free(req->body.data);
+            }
+
+            req->body.data = p;
+        }
+
+        ngx_memcpy(req->body.data + req->body.len, b->pos, len);
+        req->body.len += len;
+
+        b->pos = b->last;
+    }
+
+    r->request_body->bufs = NULL;
+
+    return NGX_DECLINED;
+}
+
+
+void
+ngx_http_agentstream_request_free_body(ngx_http_agentstream_request_t *req)
+{
+    if (req->body.data) {
+        ngx_free(req->body.data);
+        req->body.data = NULL;
+    }
+}
 
 
 ngx_int_t

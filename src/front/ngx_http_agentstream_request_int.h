@@ -141,6 +141,11 @@ ngx_int_t ngx_http_agentstream_request_reply(
 ngx_int_t ngx_http_agentstream_request_nothing(
     ngx_http_agentstream_request_t *req);
 
+/* reads the body into memory, and then runs the route's handler; returns what
+   the content handler is to return */
+ngx_int_t ngx_http_agentstream_request_read_body(
+    ngx_http_agentstream_request_t *req);
+
 /* frees the body, which is not needed any more */
 void ngx_http_agentstream_request_free_body(
     ngx_http_agentstream_request_t *req);
