@@ -537,7 +537,7 @@ class Answer {
             }
 
             data = Buffer.from(data);
-            data[this.link.kind === 'event' ? part : 0]
+            data[this.link.kind === 'event' ? noticed(data, part) : 0]
                 = how === 'utf8' ? 0xff : 0x01;
             this.chunk(data);
             break;
@@ -681,6 +681,24 @@ class Answer {
         this.link.timer = null;
         this.link.ended && this.link.finish();
     }
+}
+
+
+/* The place of a wrong byte: not in a type or a session id, but behind it.  By
+   these the module finds whose an event is, and nobody else's is ever parsed. */
+
+function noticed(data, at) {
+    const names = /(?<="(?:type|sessionID)":")[^"]*"/g;
+
+    for (const m of data.toString('latin1').matchAll(names)) {
+        const end = m.index + m[0].length;
+
+        if (at >= m.index && at < end) {
+            return end;
+        }
+    }
+
+    return at;
 }
 
 
