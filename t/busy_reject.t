@@ -5,7 +5,8 @@
 # With "attach" both see the one turn.  Other sessions go on beside it.
 #
 # Broken by: a check and an insert under two locks, a session known to one
-# worker only, a session left busy by a turn that failed or whose client left.
+# worker only, a session left busy by a turn that failed or whose client left, a
+# refusal that is taken for a sender that waits.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -17,6 +18,10 @@ my $t = AgentStream->new(attach(timeout => 90, server => '
         location /attached {
             agentstream /opencode/;
             agentstream_busy attach;
+        }
+        location /limited {
+            agentstream /opencode/;
+            limit_rate 150;
         }'));
 my @workers = $t->workers();
 
@@ -102,6 +107,18 @@ for my $rule ({ url => '/prompt_async', status => 400, body => '{}' },
 }
 
 $t->control('config', { rules => [] });
+
+# a refusal that cannot be sent at once is sent as soon as it can be
+
+$s = $t->session();
+$first = $t->send_message($s, 'text:100:24:50');
+hear($t, $first, 2);
+my $slow = $t->open('POST', "/limited/$s/send-message",
+                    body => { content => 'say:no' });
+ok($t->wait([$slow], timeout => 10), 'a slow refusal ends');
+is_error_packet($slow->response(), 409, 'a slow refusal');
+$first->close();
+$t->request('POST', "/sessions/$s/interrupt");
 
 # attach: the sender gets the running turn, from its beginning
 

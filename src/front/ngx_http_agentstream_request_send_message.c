@@ -25,8 +25,10 @@ typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_sender_t        sender;
     ngx_int_t                            rc;       /* result of the handler, if
-                                                      the sender finds its turn
-                                                      at once */
+                                                      the sender is done at
+                                                      once */
+    ngx_uint_t                           done;     /* the sender has found its
+                                                      turn, or was refused */
     ngx_uint_t                           later;    /* the handler has
                                                       returned */
 } ngx_http_agentstream_request_sender_t;
@@ -67,7 +69,6 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     cln->data = rs;
 
     rs->req = req;
-    rs->rc = NGX_AGAIN;
 
     sender = &rs->sender;
 
@@ -90,7 +91,8 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
 
     ngx_http_agentstream_sender_send(sender);
 
-    if (rs->rc != NGX_AGAIN) {
+    if (rs->done) {
+        /* NGX_AGAIN: a part of the response is still to be sent */
         return rs->rc;
     }
 
@@ -141,6 +143,7 @@ ngx_http_agentstream_request_sender_handler(void *data,
 
     if (!rs->later) {
         rs->rc = rc;
+        rs->done = 1;
         return;
     }
 
