@@ -192,7 +192,8 @@ ngx_http_agentstream_line_release(ngx_http_agentstream_line_t *line)
 }
 
 
-/* called when a turn of the session began or ended, or a second has passed */
+/* called when a turn of the session began or ended, when a worker has died, and
+   from time to time */
 
 static void
 ngx_http_agentstream_line_handler(void *data)

@@ -6,10 +6,8 @@
 
 /*
  * Requests for sessions.  They are passed to OpenCode, and its answers are
- * passed back.  A client gives the id of a session and, for a new one, a
- * title, an agent and a model, and nothing else.  If a turn is running in a
- * session that is to be deleted, it is interrupted first, because OpenCode
- * would continue with it and fail.
+ * passed back.  A client gives the id or the name of a session and, for a new
+ * one, a name, a title, an agent and a model, and nothing else.
  */
 
 

@@ -217,8 +217,14 @@ ngx_http_agentstream_zone_notice(ngx_http_agentstream_zone_t *zone)
     for (i = 0; i < zone->sh->nslots; i++) {
         slot = &zone->sh->slots[i];
 
+        /* both together: a new worker with the pid of nobody would be taken
+           for a dead one, and its turns would be claimed */
+
+        ngx_http_agentstream_zone_lock(zone);
         generation = slot->generation;
         pid = slot->pid;
+        ngx_http_agentstream_zone_unlock(zone);
+
         alive = (pid && !ngx_http_agentstream_zone_no_process(pid));
 
         /* a new worker may have replaced others that are dead by now */
