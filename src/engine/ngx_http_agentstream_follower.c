@@ -384,6 +384,8 @@ ngx_http_agentstream_follower_lost(ngx_http_agentstream_follower_t *f)
     seq = f->place.cursor.seq;
     turn = f->place.turn;
 
+    f->midway = (f->begun && seq > 1);
+
     ngx_http_agentstream_follower_exit(f);
 
     kept = ngx_http_agentstream_store_kept(ngx_http_agentstream_worker->zone,
@@ -485,12 +487,14 @@ ngx_http_agentstream_follower_retell(ngx_http_agentstream_follower_t *f)
 static ngx_int_t
 ngx_http_agentstream_follower_nothing(ngx_http_agentstream_follower_t *f)
 {
-    if (f->follow) {
+    if (f->follow && !f->midway) {
         ngx_http_agentstream_follower_pass(f);
         return NGX_OK;
     }
 
     if (f->begun) {
+        /* the consumer has the beginning of a turn whose rest nobody knows: it
+           must not take the next turn for that */
         return NGX_ERROR;
     }
 

@@ -94,6 +94,9 @@ typedef struct {
 
     /* private */
     unsigned                             begun:1;      /* there was a batch */
+    unsigned                             midway:1;     /* it has lost a turn of
+                                                          which there was a
+                                                          batch */
     uint64_t                             number;       /* of the turn, or of
                                                           the turn before the
                                                           next one */
