@@ -75,6 +75,12 @@ static ngx_conf_enum_t  ngx_http_agentstream_packets[] = {
 };
 
 
+static ngx_conf_enum_t  ngx_http_agentstream_protocols[] = {
+    { ngx_string("packets"), NGX_HTTP_AGENTSTREAM_PROTOCOL_PACKETS },
+    { ngx_null_string, 0 }
+};
+
+
 static ngx_conf_enum_t  ngx_http_agentstream_busy[] = {
     { ngx_string("reject"), NGX_HTTP_AGENTSTREAM_BUSY_REJECT },
     { ngx_string("queue"), NGX_HTTP_AGENTSTREAM_BUSY_QUEUE },
@@ -195,6 +201,13 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_agentstream_loc_conf_t, detach_timeout),
       NULL },
+
+    { ngx_string("agentstream_protocol"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, protocol),
+      &ngx_http_agentstream_protocols },
 
     { ngx_string("agentstream_busy"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -428,6 +441,7 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
     conf->permission_timeout = NGX_CONF_UNSET_MSEC;
     conf->permissions = NGX_CONF_UNSET_UINT;
     conf->tool_throttle = NGX_CONF_UNSET_MSEC;
+    conf->protocol = NGX_CONF_UNSET_UINT;
     conf->busy = NGX_CONF_UNSET_UINT;
     conf->on_disconnect = NGX_CONF_UNSET_UINT;
     conf->tool_kinds = NGX_CONF_UNSET_UINT;
@@ -518,6 +532,8 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               prev->permission_timeout, 300000);
     ngx_conf_merge_uint_value(conf->permissions, prev->permissions,
                               NGX_HTTP_AGENTSTREAM_ASK);
+    ngx_conf_merge_uint_value(conf->protocol, prev->protocol,
+                              NGX_HTTP_AGENTSTREAM_PROTOCOL_PACKETS);
     ngx_conf_merge_msec_value(conf->tool_throttle, prev->tool_throttle, 200);
     ngx_conf_merge_uint_value(conf->tool_kinds, prev->tool_kinds,
                               NGX_HTTP_AGENTSTREAM_KINDS_SEED);

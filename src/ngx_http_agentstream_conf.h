@@ -18,6 +18,9 @@
  */
 
 
+/* protocols of clients; request.c has the table */
+#define NGX_HTTP_AGENTSTREAM_PROTOCOL_PACKETS  0
+
 #define NGX_HTTP_AGENTSTREAM_BUSY_REJECT    0
 #define NGX_HTTP_AGENTSTREAM_BUSY_QUEUE     1
 #define NGX_HTTP_AGENTSTREAM_BUSY_ATTACH    2
@@ -75,6 +78,7 @@ typedef struct {
     ngx_msec_t                           permission_timeout;
     ngx_msec_t                           tool_throttle;
 
+    ngx_uint_t                           protocol;
     ngx_uint_t                           busy;
     ngx_uint_t                           on_disconnect;
     ngx_uint_t                           permissions;

@@ -42,6 +42,7 @@ my @bad = (
     ['no time', location => 'agentstream_keepalive soon;'],
     ['given twice', location =>
      'agentstream_keepalive 1s; agentstream_keepalive 2s;'],
+    ['an unknown protocol', location => 'agentstream_protocol mqtt;'],
     ['no field', location => 'agentstream_fields;'],
     ['an unknown field', location => 'agentstream_fields content colour;'],
     ['a field of OpenCode only', location => 'agentstream_fields noReply;'],
@@ -69,6 +70,7 @@ my @good = (
     ['a zone', http => 'agentstream_zone 1m;'],
     ['a zone that retains', http => 'agentstream_zone 1m retain=5s;'],
     ['a time for all', http => 'agentstream_keepalive 5s;'],
+    ['a protocol', location => 'agentstream_protocol packets;'],
     ['fields', location => 'agentstream_fields content model agent system'
      . ' variant tools parts client_request_id title;'],
     ['all fields', http => 'agentstream_fields all;'],

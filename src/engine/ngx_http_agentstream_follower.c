@@ -335,6 +335,7 @@ ngx_http_agentstream_follower_emit(ngx_http_agentstream_follower_t *f,
     batch.records = view->records;
     batch.turn = f->place.turn;
     batch.rebuilt = 0;
+    batch.all = view->all;
     batch.end = (view->ended && !f->follow);
 
     /* a follower of many turns does not take the status of the first one's
@@ -458,6 +459,7 @@ ngx_http_agentstream_follower_retell(ngx_http_agentstream_follower_t *f)
 
     batch.turn = ngx_http_agentstream_rebuild_turn(f->rebuild);
     batch.rebuilt = 1;
+    batch.all = (rc != NGX_OK);
     batch.end = (rc == NGX_DONE && !f->follow);
 
     if (batch.records.pos != batch.records.last

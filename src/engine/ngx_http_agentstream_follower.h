@@ -45,6 +45,8 @@ typedef struct {
     ngx_uint_t                           status;   /* of a response that begins
                                                       with them */
     unsigned                             rebuilt:1;
+    unsigned                             all:1;    /* there is nothing after
+                                                      them for now */
     unsigned                             end:1;    /* this is the last batch */
 } ngx_http_agentstream_batch_t;
 

@@ -559,6 +559,15 @@ ngx_http_agentstream_output_headers(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
+    if (wire->header.len
+        && ngx_http_agentstream_output_add_header(r,
+                                              (char *) wire->header.data,
+                                              (char *) wire->value.data)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
     return ngx_http_agentstream_output_add_header(r, "X-Accel-Buffering",
                                                   "no");
 }

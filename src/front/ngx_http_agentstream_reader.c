@@ -26,7 +26,8 @@ typedef struct {
     ngx_http_agentstream_follower_t      follower;
     ngx_http_request_t                  *request;
     ngx_http_agentstream_output_t       *output;
-    ngx_http_agentstream_wire_state_t    state;
+    ngx_http_agentstream_wire_t         *failed;
+    ngx_http_agentstream_wire_state_t   *state;    /* of the output's wire */
     ngx_uint_t                           retry;    /* send how long to wait
                                                       before reconnecting */
 } ngx_http_agentstream_reader_t;
@@ -36,6 +37,8 @@ static ngx_uint_t ngx_http_agentstream_reader_ready(void *data);
 static ngx_int_t ngx_http_agentstream_reader_take(void *data,
     ngx_http_agentstream_batch_t *batch);
 static void ngx_http_agentstream_reader_failed(void *data, ngx_int_t rc);
+static ngx_int_t ngx_http_agentstream_reader_state(
+    ngx_http_agentstream_reader_t *reader, ngx_http_agentstream_wire_t *wire);
 static ngx_int_t ngx_http_agentstream_reader_spell(
     ngx_http_agentstream_reader_t *reader,
     ngx_http_agentstream_batch_t *batch, u_char **start, u_char **last);
@@ -66,7 +69,12 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
 
     reader->request = r;
     reader->output = args->output;
+    reader->failed = args->failed;
     reader->retry = !args->sender;
+
+    if (ngx_http_agentstream_reader_state(reader, args->wire) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
     f = &reader->follower;
 
@@ -83,7 +91,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
 
     if (rc == NGX_OK) {
         rc = ngx_http_agentstream_output_open(reader->output,
-                                      &ngx_http_agentstream_wire_events,
+                                      args->wire,
                                       args->target->conf->keepalive,
                                       ngx_http_agentstream_reader_sent_handler,
                                       ngx_http_agentstream_reader_destroy,
@@ -100,6 +108,22 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
 
     return (rc == NGX_DECLINED) ? NGX_DECLINED
                                 : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_reader_state(ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_wire_t *wire)
+{
+    reader->state = ngx_pcalloc(reader->request->pool, wire->state_size);
+
+    if (reader->state == NULL) {
+        return NGX_ERROR;
+    }
+
+    reader->state->pool = reader->request->pool;
+
+    return NGX_OK;
 }
 
 
@@ -128,8 +152,20 @@ ngx_http_agentstream_reader_take(void *data,
     ngx_http_agentstream_output_t  *out;
 
     out = reader->output;
+    p = NULL;
+    rc = NGX_OK;
 
-    rc = ngx_http_agentstream_reader_spell(reader, batch, &p, &last);
+    if (batch->status >= NGX_HTTP_SPECIAL_RESPONSE
+        && !reader->request->header_sent
+        && out->wire != reader->failed)
+    {
+        out->wire = reader->failed;
+        rc = ngx_http_agentstream_reader_state(reader, out->wire);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_reader_spell(reader, batch, &p, &last);
+    }
 
     if (rc == NGX_OK && !reader->request->header_sent) {
         rc = ngx_http_agentstream_output_header(reader->request, out->wire,
@@ -155,7 +191,8 @@ ngx_http_agentstream_reader_take(void *data,
 }
 
 
-/* *start NULL: there is nothing to send */
+/* *start NULL: there is nothing to send; batch->end is set if the response ends
+   although the turn goes on */
 
 static ngx_int_t
 ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
@@ -172,7 +209,7 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
     *last = NULL;
 
     wire = reader->output->wire;
-    reader->state.turn = batch->turn;
+    reader->state->turn = batch->turn;
 
     /* a rebuilt turn has no such line */
     retry = (reader->retry && !batch->rebuilt);
@@ -181,8 +218,12 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
     size = retry ? NGX_HTTP_AGENTSTREAM_WIRE_RETRY : 0;
 
     while (ngx_http_agentstream_follower_next(&copy, &record) == NGX_OK) {
-        size += wire->size(&reader->state, &record);
+        size += wire->size(reader->state, &record);
     }
+
+    /* the wire says only after the records that the response ends here */
+
+    size += (size || batch->end) ? wire->end_size : 0;
 
     if (size == 0) {
         return NGX_OK;
@@ -203,7 +244,21 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
     }
 
     while (ngx_http_agentstream_follower_next(batch, &record) == NGX_OK) {
-        p = wire->record(&reader->state, p, &record);
+        p = wire->record(reader->state, p, &record);
+    }
+
+    if (reader->state->waits && batch->all) {
+        batch->end = 1;
+    }
+
+    if (batch->end) {
+        p = wire->end(reader->state, p);
+    }
+
+    if (p == *start) {
+        ngx_http_agentstream_output_free(p);
+        *start = NULL;
+        return NGX_OK;
     }
 
     *last = p;

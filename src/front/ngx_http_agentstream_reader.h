@@ -16,15 +16,20 @@
 
 
 /*
- * A client that reads turns as an event stream: a follower, and one buffer
+ * A client that reads turns, in the form of a wire: a follower, and one buffer
  * while it is being sent.  A slow client needs no more memory than one that
- * keeps up.
+ * keeps up.  The response ends with the turn, or when the wire says that the
+ * turn waits for another request of the client.
  */
 
 
 typedef struct {
     ngx_http_agentstream_output_t       *output;   /* the request's */
     ngx_http_agentstream_target_t       *target;   /* the request's */
+    ngx_http_agentstream_wire_t         *wire;
+    ngx_http_agentstream_wire_t         *failed;   /* the wire of a response
+                                                      whose status is that of an
+                                                      error */
     ngx_str_t                            turn;     /* its id, or empty */
     uint64_t                             seq;      /* the client has the turn up
                                                       to this packet */

@@ -6,8 +6,8 @@
 
 /*
  * The client's request.  Path, method, origin, content type and body are
- * checked in this order; each failure has its status, and one "error" packet
- * as its body (docs/protocol.md, "Errors").
+ * checked in this order; each failure has its status, and an error in the form
+ * of the location's protocol as its body (docs/protocol.md, "Errors").
  */
 
 
@@ -34,63 +34,17 @@ static ngx_int_t ngx_http_agentstream_request_check(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_json(ngx_http_request_t *r);
 static void ngx_http_agentstream_request_cleanup(void *data);
-static ngx_int_t ngx_http_agentstream_request_send(
+static ngx_int_t ngx_http_agentstream_request_respond(
     ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_buf_t *b,
     ngx_http_agentstream_wire_t *wire);
 
 
-static ngx_http_agentstream_request_route_t
-    ngx_http_agentstream_request_routes[] =
+/* indexed by the value of "agentstream_protocol" */
+
+static ngx_http_agentstream_request_protocol_t
+    *ngx_http_agentstream_request_protocols[] =
 {
-    { NGX_HTTP_POST, 2, "send-message", NULL,
-      ngx_http_agentstream_body_required, 1,
-      ngx_http_agentstream_request_send_message },
-
-    { NGX_HTTP_GET, 2, "events", NULL,
-      ngx_http_agentstream_body_none, 1,
-      ngx_http_agentstream_request_events },
-
-    { NGX_HTTP_GET, 2, "turn", NULL,
-      ngx_http_agentstream_body_none, 0,
-      ngx_http_agentstream_request_turn },
-
-    { NGX_HTTP_GET, 0, NULL, NULL,
-      ngx_http_agentstream_body_none, 0,
-      ngx_http_agentstream_request_list },
-
-    { NGX_HTTP_POST, 0, NULL, NULL,
-      ngx_http_agentstream_body_optional, 0,
-      ngx_http_agentstream_request_create },
-
-    { NGX_HTTP_GET, 1, NULL, NULL,
-      ngx_http_agentstream_body_none, 0,
-      ngx_http_agentstream_request_look_up },
-
-    { NGX_HTTP_DELETE, 1, NULL, NULL,
-      ngx_http_agentstream_body_none, 0,
-      ngx_http_agentstream_request_delete },
-
-    { NGX_HTTP_GET, 2, "messages", NULL,
-      ngx_http_agentstream_body_none, 0,
-      ngx_http_agentstream_request_messages },
-
-    { NGX_HTTP_POST, 2, "interrupt", NULL,
-      ngx_http_agentstream_body_none, 0,
-      ngx_http_agentstream_request_interrupt },
-
-    { NGX_HTTP_POST, 4, "questions", "reply",
-      ngx_http_agentstream_body_required, 0,
-      ngx_http_agentstream_request_question_reply },
-
-    { NGX_HTTP_POST, 4, "questions", "reject",
-      ngx_http_agentstream_body_none, 0,
-      ngx_http_agentstream_request_question_reject },
-
-    { NGX_HTTP_POST, 4, "permissions", "reply",
-      ngx_http_agentstream_body_required, 0,
-      ngx_http_agentstream_request_permission_reply },
-
-    { 0, 0, NULL, NULL, ngx_http_agentstream_body_none, 0, NULL }
+    &ngx_http_agentstream_request_packets
 };
 
 
@@ -124,6 +78,7 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
     req->request = r;
     req->output.request = r;
     req->conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+    req->protocol = ngx_http_agentstream_request_protocols[req->conf->protocol];
 
     ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
 
@@ -190,10 +145,8 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
     methods = 0;
     segments = req->path.segments;
 
-    for (route = ngx_http_agentstream_request_routes;
-         route->handler;
-         route++)
-    {
+    for (route = req->protocol->routes; route->handler; route++) {
+
         if (route->nsegments != req->path.nsegments
             || !ngx_http_agentstream_request_named(&segments[1], route->noun)
             || !ngx_http_agentstream_request_named(&segments[3], route->verb))
@@ -420,12 +373,11 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     ngx_http_request_t                 *r;
     ngx_http_agentstream_wire_t        *wire;
     ngx_http_agentstream_record_t       record;
-    ngx_http_agentstream_wire_state_t   state;
+    ngx_http_agentstream_wire_state_t  *state;
 
     r = req->request;
     wire = (req->sse || (req->route && req->route->sse))
-           ? &ngx_http_agentstream_wire_plain
-           : &ngx_http_agentstream_wire_array;
+           ? req->protocol->stream_error : req->protocol->error;
 
     text = ngx_http_agentstream_text_escape(buf, message);
 
@@ -439,12 +391,13 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
 
     p = ngx_pnalloc(r->pool,
                     ngx_http_agentstream_acp_error_size(message, details));
-    if (p == NULL) {
+    state = ngx_pcalloc(r->pool, wire->state_size);
+
+    if (p == NULL || state == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     ngx_memzero(&record, sizeof(ngx_http_agentstream_record_t));
-    ngx_memzero(&state, sizeof(ngx_http_agentstream_wire_state_t));
 
     record.type = NGX_HTTP_AGENTSTREAM_RECORD_ERROR;
     record.json.data = p;
@@ -455,14 +408,14 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
 
     record.json.len = p - record.json.data;
 
-    b = ngx_create_temp_buf(r->pool, wire->size(&state, &record));
+    b = ngx_create_temp_buf(r->pool, wire->size(state, &record));
     if (b == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     b->last = wire->error(b->pos, &record);
 
-    return ngx_http_agentstream_request_send(req, status, b, wire);
+    return ngx_http_agentstream_request_respond(req, status, b, wire);
 }
 
 
@@ -479,7 +432,7 @@ ngx_http_agentstream_request_reply(ngx_http_agentstream_request_t *req,
 
     b->last = ngx_cpymem(b->last, body->data, body->len);
 
-    return ngx_http_agentstream_request_send(req, status, b, NULL);
+    return ngx_http_agentstream_request_respond(req, status, b, NULL);
 }
 
 
@@ -491,7 +444,7 @@ ngx_http_agentstream_request_nothing(ngx_http_agentstream_request_t *req)
 
 
 static ngx_int_t
-ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
+ngx_http_agentstream_request_respond(ngx_http_agentstream_request_t *req,
     ngx_uint_t status, ngx_buf_t *b, ngx_http_agentstream_wire_t *wire)
 {
     ngx_int_t            rc;

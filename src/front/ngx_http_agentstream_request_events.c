@@ -14,7 +14,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_opencode.h"
-#include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_request_int.h"
 
 
@@ -42,15 +41,26 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    args.output = &req->output;
-    args.target = &req->target;
     args.follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
                    && value.len == 1 && value.data[0] == '1');
 
-    rc = ngx_http_agentstream_reader_attach(r, &args);
+    rc = ngx_http_agentstream_request_read(req, &args);
 
     return (rc == NGX_DECLINED) ? ngx_http_agentstream_request_nothing(req)
                                 : rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_reader_args_t *args)
+{
+    args->output = &req->output;
+    args->target = &req->target;
+    args->wire = req->protocol->wire;
+    args->failed = req->protocol->failed;
+
+    return ngx_http_agentstream_reader_attach(req->request, args);
 }
 
 

@@ -27,7 +27,7 @@
 typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_history_t      *history;  /* NULL: closed */
-    ngx_http_agentstream_wire_state_t    state;
+    ngx_http_agentstream_wire_state_t   *state;    /* of the output's wire */
     ngx_http_agentstream_output_text_t   text;     /* to be sent */
 } ngx_http_agentstream_request_history_t;
 
@@ -144,6 +144,13 @@ ngx_http_agentstream_request_history(ngx_http_agentstream_request_t *req,
     wire = req->sse ? &ngx_http_agentstream_wire_plain
                     : &ngx_http_agentstream_wire_array;
 
+    rh->state = ngx_pcalloc(r->pool, wire->state_size);
+    if (rh->state == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rh->state->pool = r->pool;
+
     if (ngx_http_agentstream_output_open(&req->output, wire, 0,
                             ngx_http_agentstream_request_history_sent_handler,
                             ngx_http_agentstream_request_history_destroy, rh)
@@ -177,12 +184,12 @@ ngx_http_agentstream_request_history_record(void *data,
     text = &rh->text;
     wire = rh->req->output.wire;
 
-    p = ngx_http_agentstream_output_room(text, wire->size(&rh->state, record));
+    p = ngx_http_agentstream_output_room(text, wire->size(rh->state, record));
     if (p == NULL) {
         return NGX_ERROR;
     }
 
-    text->last = wire->record(&rh->state, p, record);
+    text->last = wire->record(rh->state, p, record);
 
     return ((size_t) (text->last - text->start)
             < NGX_HTTP_AGENTSTREAM_HISTORY_OUT) ? NGX_OK : NGX_AGAIN;
@@ -209,17 +216,17 @@ ngx_http_agentstream_request_history_flush(void *data, ngx_uint_t end)
         return NGX_AGAIN;
     }
 
-    if (end) {
+    if (end && out->wire->end_size) {
         p = ngx_http_agentstream_output_room(&rh->text,
-                                             NGX_HTTP_AGENTSTREAM_WIRE_END);
+                                             out->wire->end_size);
         if (p == NULL) {
             goto failed;
         }
 
-        rh->text.last = out->wire->end(&rh->state, p);
+        rh->text.last = out->wire->end(rh->state, p);
     }
 
-    if (rh->text.start == NULL) {
+    if (rh->text.start == NULL && !end) {
         return NGX_OK;
     }
 

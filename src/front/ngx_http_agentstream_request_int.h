@@ -15,13 +15,15 @@
 #include "ngx_http_agentstream_name.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_prompt.h"
+#include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_verb.h"
 
 
 /*
  * Declarations that only the files of request use: routing, checks and errors
- * (request), the path (request_path), the page that sent the request
+ * (request), the module's own protocol (request_packets), the path
+ * (request_path), the page that sent the request
  * (request_origin), bodies (request_body), prompts (request_send_message),
  * event streams (request_events), the state of a turn (request_turn), sessions
  * (request_session), their history (request_history), requests that end or
@@ -62,6 +64,30 @@ typedef struct {
 } ngx_http_agentstream_request_route_t;
 
 
+/*
+ * A protocol that clients can speak: which routes there are, and how turns and
+ * errors look.  A route's handler reads the body in its own way.  The engine
+ * knows nothing of it.
+ */
+
+typedef struct {
+    ngx_http_agentstream_request_route_t *routes;
+
+    /* the records of a turn; and if its response has the status of an error,
+       because the turn has failed before its first record */
+    ngx_http_agentstream_wire_t          *wire;
+    ngx_http_agentstream_wire_t          *failed;
+
+    /* a request that was refused, on a route with "sse", and on any other */
+    ngx_http_agentstream_wire_t          *stream_error;
+    ngx_http_agentstream_wire_t          *error;
+} ngx_http_agentstream_request_protocol_t;
+
+/* docs/protocol.md */
+extern ngx_http_agentstream_request_protocol_t
+    ngx_http_agentstream_request_packets;
+
+
 /* the path after the location's name; points into the request's URI */
 
 typedef struct {
@@ -76,6 +102,8 @@ typedef struct {
 struct ngx_http_agentstream_request_s {
     ngx_http_request_t                    *request;
     ngx_http_agentstream_loc_conf_t       *conf;
+    ngx_http_agentstream_request_protocol_t
+                                          *protocol;
     ngx_http_agentstream_request_route_t  *route;
     ngx_http_agentstream_request_path_t    path;
     ngx_http_agentstream_name_scope_t      scope;  /* of names; its route and
@@ -128,6 +156,12 @@ ngx_int_t ngx_http_agentstream_request_nameless(
 ngx_uint_t ngx_http_agentstream_request_foreign(ngx_http_request_t *r);
 
 
+/* makes the session of this name the request's target, or a new one of its
+   owner if the name is empty; NGX_DECLINED: done, anything else is what the
+   handler returns */
+ngx_int_t ngx_http_agentstream_request_use_name(
+    ngx_http_agentstream_request_t *req, ngx_str_t *name);
+
 /* responses; the route's handler must return what they return */
 ngx_int_t ngx_http_agentstream_request_error(
     ngx_http_agentstream_request_t *req, ngx_uint_t status,
@@ -177,6 +211,18 @@ ngx_int_t ngx_http_agentstream_request_body(
 ngx_int_t ngx_http_agentstream_request_prompt(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
     ngx_int_t *rc);
+
+/* sends the prompt to the request's session, and makes the client a reader of
+   its turn; returns what the handler is to return */
+ngx_int_t ngx_http_agentstream_request_send(
+    ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_prompt_t *prompt);
+
+/* makes the client a reader in its protocol; args says where it begins, the
+   rest of it is set here.  Returns what reader_attach() does */
+ngx_int_t ngx_http_agentstream_request_read(
+    ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_reader_args_t *args);
 
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(

@@ -14,7 +14,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_output.h"
-#include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_request_int.h"
 #include "ngx_http_agentstream_sender.h"
 
@@ -42,11 +41,24 @@ static void ngx_http_agentstream_request_sender_cleanup(void *data);
 ngx_int_t
 ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
 {
-    ngx_int_t                               rc;
+    ngx_int_t                      rc;
+    ngx_http_agentstream_prompt_t  prompt;
+
+    if (ngx_http_agentstream_request_prompt(req, &prompt, &rc) != NGX_OK) {
+        return rc;
+    }
+
+    return ngx_http_agentstream_request_send(req, &prompt);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_send(ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_prompt_t *prompt)
+{
     ngx_http_request_t                     *r;
     ngx_http_cleanup_t                     *cln;
     ngx_http_agentstream_sender_t          *sender;
-    ngx_http_agentstream_prompt_t           prompt;
     ngx_http_agentstream_request_sender_t  *rs;
 
     r = req->request;
@@ -54,10 +66,6 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     rs = ngx_pcalloc(r->pool, sizeof(ngx_http_agentstream_request_sender_t));
     if (rs == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (ngx_http_agentstream_request_prompt(req, &prompt, &rc) != NGX_OK) {
-        return rc;
     }
 
     cln = ngx_http_cleanup_add(r, 0);
@@ -83,9 +91,9 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    sender->args.prompt = prompt.body;
-    sender->args.files = prompt.files;
-    sender->args.request_id = prompt.request_id;
+    sender->args.prompt = prompt->body;
+    sender->args.files = prompt->files;
+    sender->args.request_id = prompt->request_id;
     sender->handler = ngx_http_agentstream_request_sender_handler;
     sender->data = rs;
 
@@ -130,12 +138,10 @@ ngx_http_agentstream_request_sender_handler(void *data,
     if (outcome->code == NGX_HTTP_OK) {
         ngx_memzero(&args, sizeof(ngx_http_agentstream_reader_args_t));
 
-        args.output = &rs->req->output;
-        args.target = &rs->req->target;
         args.turn = rs->sender.turn;
         args.sender = 1;
 
-        rc = ngx_http_agentstream_reader_attach(r, &args);
+        rc = ngx_http_agentstream_request_read(rs->req, &args);
 
     } else {
         rc = ngx_http_agentstream_request_failed(rs->req, outcome);

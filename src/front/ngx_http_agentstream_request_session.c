@@ -79,34 +79,21 @@ ngx_http_agentstream_request_make(ngx_http_agentstream_request_t *req,
     ngx_http_agentstream_body_t *body)
 {
     ngx_int_t                     rc;
-    ngx_str_t                     session, make, update;
+    ngx_str_t                     make, update;
     ngx_pool_t                   *pool;
     ngx_http_agentstream_verb_t  *verb;
 
     pool = req->request->pool;
 
-    session.len = NGX_HTTP_AGENTSTREAM_NAME_ID_LEN;
-    session.data = ngx_pnalloc(pool, session.len);
+    rc = ngx_http_agentstream_request_use_name(req, &body->name);
 
-    if (session.data == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (rc != NGX_DECLINED) {
+        return rc;
     }
 
-    rc = body->name.len
-         ? ngx_http_agentstream_name_id(&req->scope, &body->name, session.data)
-         : ngx_http_agentstream_name_new(&req->scope.owner, NULL,
-                                         session.data);
-
-    if (rc != NGX_OK) {
-        return ngx_http_agentstream_request_nameless(req);
-    }
-
-    if (ngx_http_agentstream_target_init(&req->target, pool, req->conf,
-                                         &req->scope.route, &session)
+    if (ngx_http_agentstream_body_make(pool, body, &req->target.session,
+                                       &req->scope.directory, &make)
         != NGX_OK
-        || ngx_http_agentstream_body_make(pool, body, &session,
-                                          &req->scope.directory, &make)
-           != NGX_OK
         || ngx_http_agentstream_body_update(pool, body, &update) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;

@@ -93,6 +93,45 @@ ngx_http_agentstream_request_target(ngx_http_agentstream_request_t *req)
 }
 
 
+ngx_int_t
+ngx_http_agentstream_request_use_name(ngx_http_agentstream_request_t *req,
+    ngx_str_t *name)
+{
+    ngx_int_t    rc;
+    ngx_str_t    session;
+    ngx_pool_t  *pool;
+
+    pool = req->request->pool;
+
+    session.len = NGX_HTTP_AGENTSTREAM_NAME_ID_LEN;
+    session.data = ngx_pnalloc(pool, session.len);
+
+    if (session.data == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    rc = name->len
+         ? ngx_http_agentstream_name_id(&req->scope, name, session.data)
+         : ngx_http_agentstream_name_new(&req->scope.owner, NULL,
+                                         session.data);
+
+    if (rc != NGX_OK) {
+        return ngx_http_agentstream_request_nameless(req);
+    }
+
+    req->named = 1;
+
+    if (ngx_http_agentstream_target_init(&req->target, pool, req->conf,
+                                         &req->scope.route, &session)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return NGX_DECLINED;
+}
+
+
 /* an id could not be computed: never, or only now */
 
 ngx_int_t

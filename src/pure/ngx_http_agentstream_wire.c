@@ -57,8 +57,12 @@ static u_char *ngx_http_agentstream_wire_array_end(
 
 ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_events = {
     ngx_string("text/event-stream"),
+    ngx_null_string,
+    ngx_null_string,
     1,
     ngx_string(": keepalive\n\n"),
+    sizeof(ngx_http_agentstream_wire_state_t),
+    0,
     ngx_http_agentstream_wire_events_size,
     ngx_http_agentstream_wire_events_record,
     ngx_http_agentstream_wire_plain_error,
@@ -69,8 +73,12 @@ ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_events = {
 
 ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_plain = {
     ngx_string("text/event-stream"),
+    ngx_null_string,
+    ngx_null_string,
     1,
     ngx_string(": keepalive\n\n"),
+    sizeof(ngx_http_agentstream_wire_state_t),
+    0,
     ngx_http_agentstream_wire_plain_size,
     ngx_http_agentstream_wire_plain_record,
     ngx_http_agentstream_wire_plain_error,
@@ -83,8 +91,12 @@ ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_plain = {
 
 ngx_http_agentstream_wire_t  ngx_http_agentstream_wire_array = {
     ngx_string("application/json"),
+    ngx_null_string,
+    ngx_null_string,
     0,
     ngx_null_string,
+    sizeof(ngx_http_agentstream_wire_state_t),
+    sizeof("[]") - 1,
     ngx_http_agentstream_wire_array_size,
     ngx_http_agentstream_wire_array_record,
     ngx_http_agentstream_record_json,
