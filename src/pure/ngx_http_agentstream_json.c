@@ -25,6 +25,17 @@
     ((c) == ' ' || (c) == '\t' || (c) == CR || (c) == LF)
 
 
+/* what comes next: a value, a name in an object, or what follows a value */
+
+typedef enum {
+    sw_value = 0,
+    sw_name,
+    sw_next
+} ngx_http_agentstream_json_state_e;
+
+
+static ngx_int_t ngx_http_agentstream_json_index(
+    ngx_http_agentstream_json_t *json, u_char *last);
 static ngx_http_agentstream_json_token_t *ngx_http_agentstream_json_add(
     ngx_http_agentstream_json_t *json, u_char *p);
 static ngx_int_t ngx_http_agentstream_json_grow(
@@ -37,6 +48,8 @@ static u_char *ngx_http_agentstream_json_scan_name(u_char *p, u_char *last,
     ngx_http_agentstream_json_token_t *token);
 static u_char *ngx_http_agentstream_json_scan_scalar(u_char *p, u_char *last,
     ngx_http_agentstream_json_token_t *token);
+static u_char *ngx_http_agentstream_json_scan_word(u_char *p, u_char *last,
+    const char *word, size_t len);
 static u_char *ngx_http_agentstream_json_scan_number(u_char *p, u_char *last);
 static u_char *ngx_http_agentstream_json_scan_digits(u_char *p, u_char *last);
 static ngx_uint_t ngx_http_agentstream_json_equal(
@@ -48,15 +61,7 @@ ngx_int_t
 ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
     u_char *text, size_t len)
 {
-    u_char                              ch, *p, *last;
-    uint32_t                            open;
-    ngx_uint_t                          depth;
-    ngx_http_agentstream_json_token_t  *token;
-    enum {
-        sw_value = 0,
-        sw_name,
-        sw_next
-    } state;
+    ngx_int_t  rc;
 
     if (json->nalloc > NGX_HTTP_AGENTSTREAM_JSON_KEEP_TOKENS) {
         ngx_http_agentstream_json_destroy(json);
@@ -67,15 +72,40 @@ ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
     json->ntokens = 1;
 
     if (len == 0 || (uint64_t) len > 0xffffffff) {
-        goto invalid;
+        rc = NGX_DECLINED;
+
+    } else {
+        rc = ngx_http_agentstream_json_index(json, text + len);
     }
 
-    last = text + len;
+    if (rc != NGX_OK) {
+        json->ntokens = 0;
+        return rc;
+    }
+
+    json->root = 1;
+
+    return NGX_OK;
+}
+
+
+/* adds a token for each value of the text and for each name in an object */
+
+static ngx_int_t
+ngx_http_agentstream_json_index(ngx_http_agentstream_json_t *json,
+    u_char *last)
+{
+    u_char                              ch, *p;
+    uint32_t                            open;
+    ngx_uint_t                          depth;
+    ngx_http_agentstream_json_state_e   state;
+    ngx_http_agentstream_json_token_t  *token;
+
     open = 0;
     depth = 0;
     state = sw_value;
 
-    for (p = text; p < last; /* void */ ) {
+    for (p = json->text; p < last; /* void */ ) {
         ch = *p;
 
         if (ngx_http_agentstream_json_is_space(ch)) {
@@ -91,7 +121,7 @@ ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
                 || (state != sw_next && open + 1 != json->ntokens)
                 || ngx_http_agentstream_json_close(json, &open, p) != NGX_OK)
             {
-                goto invalid;
+                return NGX_DECLINED;
             }
 
             p++;
@@ -103,66 +133,44 @@ ngx_http_agentstream_json_parse(ngx_http_agentstream_json_t *json,
         if (state == sw_next) {
 
             if (depth == 0 || ch != ',') {
-                goto invalid;
-            }
-
-            if (json->tokens[open].type == NGX_HTTP_AGENTSTREAM_JSON_OBJECT) {
-                state = sw_name;
-
-            } else {
-                state = sw_value;
+                return NGX_DECLINED;
             }
 
             p++;
+            state = (json->tokens[open].type
+                     == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+                    ? sw_name : sw_value;
             continue;
         }
 
         token = ngx_http_agentstream_json_add(json, p);
 
         if (token == NULL) {
-            json->ntokens = 0;
             return NGX_ERROR;
         }
 
         if (state == sw_name) {
             p = ngx_http_agentstream_json_scan_name(p, last, token);
-            if (p == NULL) {
-                goto invalid;
-            }
-
             state = sw_value;
 
-        } else if (ch == '{' || ch == '[') {
+        } else if (ch != '{' && ch != '[') {
+            p = ngx_http_agentstream_json_scan_scalar(p, last, token);
+            state = sw_next;
 
-            if (depth++ == NGX_HTTP_AGENTSTREAM_JSON_MAX_DEPTH) {
-                goto invalid;
-            }
-
+        } else if (depth++ < NGX_HTTP_AGENTSTREAM_JSON_MAX_DEPTH) {
             ngx_http_agentstream_json_open(json, &open, *p++);
-
             state = (ch == '{') ? sw_name : sw_value;
 
         } else {
-            p = ngx_http_agentstream_json_scan_scalar(p, last, token);
-            if (p == NULL) {
-                goto invalid;
-            }
+            return NGX_DECLINED;
+        }
 
-            token->end = p - text;
-            state = sw_next;
+        if (p == NULL) {
+            return NGX_DECLINED;
         }
     }
 
-    if (state == sw_next && depth == 0) {
-        json->root = 1;
-        return NGX_OK;
-    }
-
-invalid:
-
-    json->ntokens = 0;
-
-    return NGX_DECLINED;
+    return (state == sw_next && depth == 0) ? NGX_OK : NGX_DECLINED;
 }
 
 
@@ -285,43 +293,55 @@ static u_char *
 ngx_http_agentstream_json_scan_scalar(u_char *p, u_char *last,
     ngx_http_agentstream_json_token_t *token)
 {
+    u_char  *start;
+
+    start = p;
+
     switch (*p) {
 
     case '"':
-        return ngx_http_agentstream_json_scan_string(p, last, token);
+        p = ngx_http_agentstream_json_scan_string(p, last, token);
+        break;
 
     case 't':
         token->type = NGX_HTTP_AGENTSTREAM_JSON_TRUE;
-
-        if (last - p < 4 || ngx_memcmp(p, "true", 4) != 0) {
-            return NULL;
-        }
-
-        return p + 4;
+        p = ngx_http_agentstream_json_scan_word(p, last, "true", 4);
+        break;
 
     case 'f':
         token->type = NGX_HTTP_AGENTSTREAM_JSON_FALSE;
-
-        if (last - p < 5 || ngx_memcmp(p, "false", 5) != 0) {
-            return NULL;
-        }
-
-        return p + 5;
+        p = ngx_http_agentstream_json_scan_word(p, last, "false", 5);
+        break;
 
     case 'n':
         token->type = NGX_HTTP_AGENTSTREAM_JSON_NULL;
-
-        if (last - p < 4 || ngx_memcmp(p, "null", 4) != 0) {
-            return NULL;
-        }
-
-        return p + 4;
+        p = ngx_http_agentstream_json_scan_word(p, last, "null", 4);
+        break;
 
     default:
         token->type = NGX_HTTP_AGENTSTREAM_JSON_NUMBER;
-
-        return ngx_http_agentstream_json_scan_number(p, last);
+        p = ngx_http_agentstream_json_scan_number(p, last);
     }
+
+    if (p == NULL) {
+        return NULL;
+    }
+
+    token->end = token->start + (p - start);
+
+    return p;
+}
+
+
+static u_char *
+ngx_http_agentstream_json_scan_word(u_char *p, u_char *last, const char *word,
+    size_t len)
+{
+    if ((size_t) (last - p) < len || ngx_memcmp(p, word, len) != 0) {
+        return NULL;
+    }
+
+    return p + len;
 }
 
 

@@ -29,6 +29,7 @@ static u_char *ngx_http_agentstream_json_scan_utf8(u_char *p, u_char *last);
 static ngx_int_t ngx_http_agentstream_json_hex4(u_char *p, u_char *last);
 static size_t ngx_http_agentstream_json_unescape(u_char *dst, u_char **src,
     u_char *last);
+static size_t ngx_http_agentstream_json_utf8(u_char *dst, ngx_int_t code);
 static void ngx_http_agentstream_json_unfold(u_char *p, u_char *last,
     u_char ch);
 static void ngx_http_agentstream_json_hash_bytes(
@@ -390,6 +391,13 @@ ngx_http_agentstream_json_unescape(u_char *dst, u_char **src, u_char *last)
 
     *src = p;
 
+    return ngx_http_agentstream_json_utf8(dst, code);
+}
+
+
+static size_t
+ngx_http_agentstream_json_utf8(u_char *dst, ngx_int_t code)
+{
     if (code < 0x80) {
         dst[0] = (u_char) code;
         return 1;

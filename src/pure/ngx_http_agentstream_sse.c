@@ -46,9 +46,9 @@ static u_char *ngx_http_agentstream_sse_find(u_char *p, u_char *last,
 static u_char *ngx_http_agentstream_sse_lead(ngx_http_agentstream_sse_t *sse,
     u_char *p);
 static u_char *ngx_http_agentstream_sse_name(ngx_http_agentstream_sse_t *sse,
-    u_char *p, u_char *end);
-static ngx_int_t ngx_http_agentstream_sse_join(
-    ngx_http_agentstream_sse_t *sse, ngx_str_t *held);
+    u_char *p, u_char *end, u_char *last);
+static u_char *ngx_http_agentstream_sse_value(ngx_http_agentstream_sse_t *sse,
+    u_char *p, u_char *end, ngx_str_t *held);
 static ngx_int_t ngx_http_agentstream_sse_append(
     ngx_http_agentstream_sse_t *sse, u_char *data, size_t len);
 static ngx_int_t ngx_http_agentstream_sse_dispatch(
@@ -77,12 +77,12 @@ ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse, u_char *data,
 
     for (p = data; p < last; p = end + 1) {
 
-        while (sse->state < sw_line) {
+        while (sse->state < sw_line && p < last) {
             p = ngx_http_agentstream_sse_lead(sse, p);
+        }
 
-            if (p == last) {
-                goto done;
-            }
+        if (p == last) {
+            break;
         }
 
         if (cr < p) {
@@ -108,29 +108,13 @@ ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse, u_char *data,
         }
 
         if (sse->state < sw_value) {
-            p = ngx_http_agentstream_sse_name(sse, p, end);
-
-            if (end < last
-                && (sse->state == sw_data || sse->state == sw_colon))
-            {
-                sse->state = sw_value;
-            }
+            p = ngx_http_agentstream_sse_name(sse, p, end, last);
 
             if (sse->state == sw_value) {
-
-                if (!sse->started) {
-                    held.len = end - p;
-                    held.data = p;
-
-                    p = end;
-
-                } else if (ngx_http_agentstream_sse_join(sse, &held)
-                           != NGX_OK)
-                {
+                p = ngx_http_agentstream_sse_value(sse, p, end, &held);
+                if (p == NULL) {
                     return NGX_ERROR;
                 }
-
-                sse->started = 1;
             }
         }
 
@@ -146,8 +130,6 @@ ngx_http_agentstream_sse_feed(ngx_http_agentstream_sse_t *sse, u_char *data,
 
         sse->state = (*end == CR) ? sw_after_cr : sw_line;
     }
-
-done:
 
     if (held.data) {
         return ngx_http_agentstream_sse_append(sse, held.data, held.len);
@@ -208,9 +190,14 @@ ngx_http_agentstream_sse_lead(ngx_http_agentstream_sse_t *sse, u_char *p)
 }
 
 
+/*
+ * Compares the line with "data:".  The input may end in the middle of this
+ * name, so the state says how much of it was found.
+ */
+
 static u_char *
 ngx_http_agentstream_sse_name(ngx_http_agentstream_sse_t *sse, u_char *p,
-    u_char *end)
+    u_char *end, u_char *last)
 {
     static const u_char  name[] = "data:";
 
@@ -229,27 +216,51 @@ ngx_http_agentstream_sse_name(ngx_http_agentstream_sse_t *sse, u_char *p,
         sse->state++;
     }
 
+    /* a line without a value: "data" or "data:" */
+
+    if (end < last && (sse->state == sw_data || sse->state == sw_colon)) {
+        sse->state = sw_value;
+    }
+
     return p;
 }
 
 
-/* makes room for one more data line of the event */
+/*
+ * The value of a data line begins at p.  The first one of an event is not
+ * copied as long as it may be whole in the input: it is held.  When a second
+ * one follows, the event has to be put together in the buffer.
+ */
 
-static ngx_int_t
-ngx_http_agentstream_sse_join(ngx_http_agentstream_sse_t *sse, ngx_str_t *held)
+static u_char *
+ngx_http_agentstream_sse_value(ngx_http_agentstream_sse_t *sse, u_char *p,
+    u_char *end, ngx_str_t *held)
 {
     u_char  *data;
+
+    if (!sse->started) {
+        sse->started = 1;
+
+        held->len = end - p;
+        held->data = p;
+
+        return end;
+    }
 
     if (held->data) {
         data = held->data;
         held->data = NULL;
 
         if (ngx_http_agentstream_sse_append(sse, data, held->len) != NGX_OK) {
-            return NGX_ERROR;
+            return NULL;
         }
     }
 
-    return ngx_http_agentstream_sse_append(sse, (u_char *) "\n", 1);
+    if (ngx_http_agentstream_sse_append(sse, (u_char *) "\n", 1) != NGX_OK) {
+        return NULL;
+    }
+
+    return p;
 }
 
 
