@@ -36,6 +36,10 @@ fails();
 by_itself();
 gap('asked meanwhile');
 gap('the list fails', { url => '^/question', status => 500, times => 1 });
+gap('the list fails, then the status', (
+    { url => '^/question', status => 500, times => 1 },
+    { url => '^/session/status', delay => 1, times => 1 },
+    { url => '^/session/status', status => 500, times => 1 }));
 gap('the list is none', { url => '^/permission', status => 200, times => 1,
                           body => '<html>' });
 missed();

@@ -6,14 +6,19 @@
 #
 # Broken by: an abort that is sent before OpenCode works on the prompt; a turn
 # that ends while its abort is not answered, so that it hits the next one; a
-# second abort while the first one is not answered; an owner that does not hear of a mark that another worker made.
+# second abort while the first one is not answered, whoever wants it; an owner
+# that does not hear of a mark that another worker made.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 
-my $t = AgentStream->new(timeout => 90, workers => 3);
+my $t = AgentStream->new(timeout => 90, workers => 3, server => '
+        location /brief {
+            agentstream /opencode/;
+            agentstream_turn_timeout 2s;
+        }');
 my $long = 'text:20000:8:10';
 
 nothing();
@@ -23,6 +28,7 @@ accepted_but_idle();
 abort_on_its_way();
 abort_fails();
 abort_takes_long();
+too_long();
 many();
 
 $t->done();
@@ -134,6 +140,24 @@ sub abort_takes_long {
     cancelled($c, 'slow');
     is(scalar log_of(qr{$s/abort}), 1, 'slow: one abort at a time');
     clean($s, 'slow');
+}
+
+
+# the turn exceeds its time while its abort is on its way: that abort is enough
+
+sub too_long {
+    my $s = $t->session();
+
+    rules({ url => "^/session/$s/abort", delay => 3000 });
+    my $c = $t->open('POST', "/brief/$s/send-message",
+                     body => { content => $long });
+    $t->wait([$c], until => sub { $_[0]->packets() > 2 });
+    interrupt($s);
+    ok($t->wait([$c], timeout => 10), 'too long: it ends');
+    is(packet_json(($c->packets())[-1] // {})->{code}, 504,
+       'too long: as a turn that exceeded its time');
+    is(scalar log_of(qr{$s/abort}), 1, 'too long: one abort');
+    clean($s, 'too long');
 }
 
 

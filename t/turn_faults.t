@@ -7,7 +7,8 @@
 # Broken by: what comes after a gap told before what was missed in it, or
 # ending the turn; a gap that lasts until it is known what waits for an answer;
 # text from deltas alone; a delta dropped or guessed because
-# its part is not known yet; any idle that ends the turn; an event that is not
+# its part is not known yet; a subagent whose messages could not be read counted
+# as read; any idle that ends the turn; an event that is not
 # JSON, or too large, that ends the stream.
 
 use FindBin;
@@ -125,6 +126,28 @@ is(scalar(grep { $_->{url} =~ /abort/ } @{ $t->control('log') }), 0,
    'no lists: nothing is aborted');
 $t->control('config', { rules => [] });
 
+# a gap, and for a while the messages of a subagent cannot be read: its text is
+# not left out
+
+my $plain = $t->turn($t->session(), 'replay:task-one');
+
+$s = $t->session();
+$c = $t->send_message($s, 'replay:task-one delay=20');
+$t->wait([$c], until => sub {
+    grep { $_ eq 'subagent_started' } types($_[0]->packets()) });
+$t->control('config', { rules => [
+    { url => '^/event', status => 503, body => '' },
+    { url => "^/session/(?!$s)ses_\\w+/message", status => 500 }] });
+$t->control('close', {});
+ok(wait_for(sub { $t->control('stats')->{playing} == 0 }, 20),
+   'a subagent: OpenCode is done');
+$t->wait([$c], timeout => 1.5);
+$t->control('config', { rules => [] });
+ok($t->wait([$c], timeout => 20), 'a subagent: the turn ends');
+check_turn($c, 'a subagent');
+is(said_by_subagent($c), said_by_subagent($plain),
+   'a subagent: all that it said');
+
 # nothing says that it is over
 
 $s = $t->session();
@@ -137,3 +160,15 @@ check_turn($c, 'no idle');
 check_text($c, $t->messages($s), 'no idle');
 
 $t->done();
+
+
+# what the subagents of a turn have said
+
+sub said_by_subagent {
+    my ($c) = @_;
+
+    return join '', map { $_->{content}{text} }
+                    grep { $_->{type} eq 'agent_message_chunk'
+                           && $_->{_meta} && $_->{_meta}{parentSessionId} }
+                    map { packet_json($_) } $c->packets();
+}

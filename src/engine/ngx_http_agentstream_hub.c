@@ -526,7 +526,7 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
         entry = ngx_http_agentstream_hub_lookup(hub, &ev.parent);
     }
 
-    if (entry == NULL) {
+    if (entry == NULL || !entry->sub->announced) {
         return NGX_OK;
     }
 
@@ -576,7 +576,10 @@ ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
     {
         next = ngx_queue_next(q);
         sub = ngx_queue_data(q, ngx_http_agentstream_sub_t, queue);
-        sub->skipped(sub->data);
+
+        if (sub->announced) {
+            sub->skipped(sub->data);
+        }
     }
 }
 

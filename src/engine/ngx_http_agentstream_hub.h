@@ -48,7 +48,8 @@ typedef struct ngx_http_agentstream_sub_s {
     ngx_http_agentstream_hub_t          *hub;      /* NULL: closed */
 
     /* the stream is open, and from now on no event is missed; called again
-       after each break, when the events of the meantime are lost */
+       after each break, when the events of the meantime are lost.  The two
+       handlers below are not called before it */
     void                               (*ready)(void *data);
     void                               (*event)(void *data,
                                            ngx_http_agentstream_event_t *ev);
@@ -59,7 +60,9 @@ typedef struct ngx_http_agentstream_sub_s {
     void                               (*broken)(void *data,
                                            ngx_uint_t status);
     void                                *data;
-    unsigned                             announced:1;
+    unsigned                             announced:1;  /* ready was called
+                                                          since the stream was
+                                                          opened */
 } ngx_http_agentstream_sub_t;
 
 

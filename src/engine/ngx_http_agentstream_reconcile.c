@@ -143,8 +143,6 @@ ngx_http_agentstream_reconcile_status_done(void *data,
         return;
     }
 
-    rec->unknown = 0;
-
     if (status != NGX_HTTP_OK) {
         rec->handler(rec->data, status, rec->busy);
         return;
@@ -207,7 +205,7 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
     if (rec->failed) {
         status = NGX_HTTP_INSUFFICIENT_STORAGE;
 
-    } else if (rec->next && !call->nonsense) {
+    } else if (rec->next && status == NGX_HTTP_NOT_FOUND) {
         /* a subagent's session may have been deleted by now */
         status = NGX_HTTP_OK;
     }
@@ -225,11 +223,14 @@ ngx_http_agentstream_reconcile_messages_done(void *data,
 
     if (status == NGX_HTTP_OK) {
         rec->full = 0;
-    }
 
-    if (status == NGX_HTTP_OK && rec->busy) {
-        ngx_http_agentstream_reconcile_asks(rec, 0);
-        return;
+        if (rec->busy) {
+            ngx_http_agentstream_reconcile_asks(rec, 0);
+            return;
+        }
+
+        /* nothing waits for an answer in a session that is idle */
+        rec->unknown = 0;
     }
 
     rec->handler(rec->data, status, rec->busy);

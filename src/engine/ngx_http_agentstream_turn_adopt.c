@@ -188,6 +188,11 @@ ngx_http_agentstream_turn_renew(ngx_http_agentstream_turn_t *turn)
     turn->sessions.nelts = 1;
     turn->hub_sessions.nelts = 1;
 
+    /* the new translator reports again what waits for an answer, but not that
+       something waits no longer which it does not know */
+
+    ngx_http_agentstream_turn_ask_close(turn);
+
     if (ngx_http_agentstream_turn_translator(turn) != NGX_OK) {
         return NGX_ERROR;
     }

@@ -62,6 +62,9 @@ void
 ngx_http_agentstream_turn_ask_init(ngx_http_agentstream_turn_t *turn)
 {
     ngx_rbtree_init(&turn->asks, &turn->sentinel, ngx_str_rbtree_insert_value);
+
+    turn->nasks = 0;
+    turn->ask_at = 0;
 }
 
 

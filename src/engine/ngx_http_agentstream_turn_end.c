@@ -57,13 +57,26 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
+    turn->loose = 1;
+
+    if (turn->interrupt_call) {
+        /* the turn was interrupted, and the abort is on its way; a second one
+           could hit the session's next turn */
+
+        turn->call = turn->interrupt_call;
+        turn->call->done_handler = ngx_http_agentstream_turn_abort_done;
+        turn->interrupt_call = NULL;
+
+        ngx_http_agentstream_turn_set_phase(turn,
+                                           ngx_http_agentstream_turn_aborting);
+        return;
+    }
+
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                             NGX_HTTP_AGENTSTREAM_ABORT,
                                             &turn->session, NULL,
                                             turn->directory.len
                                             ? &turn->directory : NULL);
-    turn->loose = 1;
-
     if (call == NULL) {
         ngx_http_agentstream_turn_aborted(turn);
         return;

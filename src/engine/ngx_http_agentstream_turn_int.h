@@ -363,6 +363,7 @@ void ngx_http_agentstream_turn_ask_waiting(void *ctx, ngx_str_t *id,
     ngx_uint_t permission, ngx_uint_t waits);
 /* rejects questions that nobody answered in time */
 void ngx_http_agentstream_turn_ask_expire(ngx_http_agentstream_turn_t *turn);
+/* forgets all of them; the node still lists those that wait */
 void ngx_http_agentstream_turn_ask_close(ngx_http_agentstream_turn_t *turn);
 
 /* interrupts the turn if its node says so and the turn has come far enough;

@@ -78,7 +78,7 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
     ngx_str_t                        id, tool_id;
     ngx_uint_t                       v;
     ngx_http_agentstream_tr_ask_t   *ask;
-    ngx_http_agentstream_tr_tool_t  *asks;
+    ngx_http_agentstream_tr_tool_t  *tool;
 
     id = ngx_http_agentstream_opencode_text(json, properties, "id");
 
@@ -93,14 +93,14 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
     v = ngx_http_agentstream_json_get(json, properties, "tool");
     tool_id = ngx_http_agentstream_opencode_text(json, v, "callID");
 
-    asks = tool_id.len
+    tool = tool_id.len
            ? ngx_http_agentstream_translate_tool_find(tr, s, &tool_id) : NULL;
 
-    if (asks) {
-        tool_id = asks->id;
+    if (tool) {
+        tool_id = tool->id;
     }
 
-    ask = ngx_http_agentstream_translate_ask_create(tr, s, asks, &id,
+    ask = ngx_http_agentstream_translate_ask_create(tr, s, tool, &id,
                                                     permission);
     if (ask == NULL) {
         return NGX_ERROR;
@@ -504,7 +504,7 @@ ngx_http_agentstream_translate_ask_plan(ngx_http_agentstream_translate_t *tr,
     ngx_uint_t                       v;
     ngx_http_agentstream_acp_buf_t  *b;
 
-    if (tr->conf.core || todos == 0
+    if (tr->conf.core
         || ngx_http_agentstream_json_type(json, todos)
            != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
@@ -543,8 +543,8 @@ ngx_http_agentstream_translate_ask_entry(ngx_http_agentstream_acp_buf_t *b,
 
     v = ngx_http_agentstream_json_get(json, todo, "content");
 
-    if (v == 0 || ngx_http_agentstream_json_type(json, v)
-                  != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    if (ngx_http_agentstream_json_type(json, v)
+        != NGX_HTTP_AGENTSTREAM_JSON_STRING)
     {
         return;
     }

@@ -94,7 +94,7 @@ ngx_http_agentstream_translate_error_member(ngx_http_agentstream_acp_buf_t *b,
 
     v = ngx_http_agentstream_json_get(json, data, name);
 
-    if (v && ngx_http_agentstream_json_type(json, v) == type) {
+    if (ngx_http_agentstream_json_type(json, v) == type) {
         raw = ngx_http_agentstream_json_raw(json, v);
         ngx_http_agentstream_acp_member(b, key, &raw);
     }

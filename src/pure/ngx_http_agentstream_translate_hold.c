@@ -198,8 +198,8 @@ ngx_http_agentstream_translate_hold_release(
 }
 
 
-/* drops the held events of a message, or (NULL) of all messages: they are not
-   needed, unless the part turns out to belong to this turn */
+/* drops the held events of a message, or (NULL) of all messages; if a part
+   turns out to belong to this turn, its text is taken from a snapshot */
 
 void
 ngx_http_agentstream_translate_hold_forget(

@@ -333,7 +333,7 @@ ngx_http_agentstream_translate_message_assistant(
     error = ngx_http_agentstream_json_get(json, info, "error");
 
     if (ngx_http_agentstream_json_type(json, error)
-        == NGX_HTTP_AGENTSTREAM_JSON_OBJECT && error)
+        == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
     {
         m->failed = 1;
 
@@ -353,8 +353,8 @@ ngx_http_agentstream_translate_message_assistant(
     v = ngx_http_agentstream_json_get(json, info, "time");
     v = ngx_http_agentstream_json_get(json, v, "completed");
 
-    if (v && ngx_http_agentstream_json_type(json, v)
-             == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
     {
         ngx_http_agentstream_translate_message_complete(tr, m);
     }
@@ -459,9 +459,8 @@ ngx_http_agentstream_translate_message_usage(
 
     tokens = ngx_http_agentstream_json_get(json, info, "tokens");
 
-    if (tokens == 0
-        || ngx_http_agentstream_json_type(json, tokens)
-           != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
+    if (ngx_http_agentstream_json_type(json, tokens)
+        != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
     {
         return NGX_OK;
     }
@@ -470,8 +469,8 @@ ngx_http_agentstream_translate_message_usage(
 
     v = ngx_http_agentstream_json_get(json, info, "cost");
 
-    if (v && ngx_http_agentstream_json_type(json, v)
-             == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
     {
         cost = ngx_http_agentstream_json_raw(json, v);
 

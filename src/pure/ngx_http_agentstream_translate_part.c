@@ -174,9 +174,8 @@ ngx_http_agentstream_translate_part_text(ngx_http_agentstream_translate_t *tr,
 
     v = ngx_http_agentstream_json_get(json, value, "text");
 
-    if (v == 0
-        || ngx_http_agentstream_json_type(json, v)
-           != NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    if (ngx_http_agentstream_json_type(json, v)
+        != NGX_HTTP_AGENTSTREAM_JSON_STRING)
     {
         return NGX_OK;
     }
@@ -195,8 +194,8 @@ ngx_http_agentstream_translate_part_text(ngx_http_agentstream_translate_t *tr,
     v = ngx_http_agentstream_json_get(json, value, "time");
     v = ngx_http_agentstream_json_get(json, v, "end");
 
-    final = (v && ngx_http_agentstream_json_type(json, v)
-                  == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
+    final = ngx_http_agentstream_json_type(json, v)
+            == NGX_HTTP_AGENTSTREAM_JSON_NUMBER
             || (rest && (m->completed || !m->assistant));
 
     return ngx_http_agentstream_translate_text_snapshot(tr, part, &text, final,

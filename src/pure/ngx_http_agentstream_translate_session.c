@@ -236,7 +236,7 @@ ngx_http_agentstream_translate_session_error(
     ngx_uint_t  name;
 
     if (ngx_http_agentstream_json_type(json, error)
-        != NGX_HTTP_AGENTSTREAM_JSON_OBJECT || error == 0)
+        != NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
     {
         return NGX_OK;
     }

@@ -72,7 +72,7 @@ ngx_http_agentstream_translate_tool_update(
     ngx_http_agentstream_json_t *json, ngx_uint_t value)
 {
     ngx_int_t                           rc;
-    ngx_str_t                           id;
+    ngx_str_t                           id, title;
     ngx_uint_t                          v;
     ngx_http_agentstream_tr_tool_t     *tool;
     ngx_http_agentstream_tr_state_t     st;
@@ -128,10 +128,10 @@ ngx_http_agentstream_translate_tool_update(
     st.tool.id = tool->id;
 
     v = ngx_http_agentstream_json_get(json, st.state, "title");
-    id = ngx_http_agentstream_json_string(json, v);
+    title = ngx_http_agentstream_json_string(json, v);
 
-    if (id.len) {
-        st.tool.title = id;
+    if (title.len) {
+        st.tool.title = title;
     }
 
     if (ngx_http_agentstream_translate_tool_task(tr, s, &st) != NGX_OK) {

@@ -15,8 +15,8 @@
 
 typedef struct {
     ngx_str_t                                name;
-    u_char                                   kind;      /* of kinds "seed" */
-    u_char                                   acp_kind;
+    u_char                                   kind;      /* tool_kinds seed */
+    u_char                                   acp_kind;  /* tool_kinds acp */
     u_char                                   finder;    /* has locations */
 } ngx_http_agentstream_tr_kind_t;
 
@@ -340,8 +340,8 @@ ngx_http_agentstream_translate_tool_state_diff(
         v = ngx_http_agentstream_json_get(st->json, st->input,
                                           "oldString");
 
-        if (v && ngx_http_agentstream_json_type(st->json, v)
-                 == NGX_HTTP_AGENTSTREAM_JSON_STRING)
+        if (ngx_http_agentstream_json_type(st->json, v)
+            == NGX_HTTP_AGENTSTREAM_JSON_STRING)
         {
             old = ngx_http_agentstream_json_raw(st->json, v);
         }
@@ -359,7 +359,7 @@ ngx_http_agentstream_translate_tool_state_diff(
     path = ngx_http_agentstream_opencode_text(st->json, st->input,
                                               "filePath");
 
-    if (path.len == 0 || v == 0
+    if (path.len == 0
         || ngx_http_agentstream_json_type(st->json, v)
            != NGX_HTTP_AGENTSTREAM_JSON_STRING)
     {
@@ -384,9 +384,8 @@ ngx_http_agentstream_translate_tool_state_images(
 
     list = ngx_http_agentstream_json_get(st->json, st->state, "attachments");
 
-    if (list == 0
-        || ngx_http_agentstream_json_type(st->json, list)
-           != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    if (ngx_http_agentstream_json_type(st->json, list)
+        != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
     {
         return;
     }
