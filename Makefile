@@ -196,7 +196,7 @@ unit: units ## build and run the unit tests of the pure parts and the store
 	@prove -j$(JOBS) $(UNITS)
 
 .PHONY: fuzz
-fuzz: fuzzers ## fuzz the pure parts, FUZZ_SECONDS each
+fuzz: $(if $(filter-out 0,$(FUZZ_SECONDS)),fuzzers) ## fuzz the pure parts, FUZZ_SECONDS each (0: skip)
 	@util/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
 
