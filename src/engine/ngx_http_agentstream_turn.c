@@ -23,6 +23,8 @@ static void ngx_http_agentstream_turn_created_handler(void *data,
     ngx_int_t rc);
 static void ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
+static void ngx_http_agentstream_turn_shown_handler(void *data,
+    ngx_int_t rc);
 
 
 ngx_int_t
@@ -351,6 +353,8 @@ ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn)
     turn->timer.data = turn;
     turn->timer.log = ngx_cycle->log;
 
+    turn->showing.handler = ngx_http_agentstream_turn_shown_handler;
+    turn->showing.data = turn;
     turn->later.data = turn;
 
     turn->wake.handler = ngx_http_agentstream_turn_wake_handler;
@@ -424,9 +428,15 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
     turn = ev->data;
 
     if (turn->phase != ngx_http_agentstream_turn_finished) {
-        ngx_http_agentstream_notify_wake(&turn->id,
+
+        if (ngx_http_agentstream_store_show(ngx_http_agentstream_worker->zone,
+                                            turn->node, &turn->showing)
+            == NGX_OK)
+        {
+            ngx_http_agentstream_notify_wake(&turn->id,
                                ngx_http_agentstream_store_watchers(turn->node),
                                &turn->watch);
+        }
 
         if (turn->announce) {
             turn->announce = 0;
@@ -441,9 +451,33 @@ ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev)
         return;
     }
 
-    ngx_http_agentstream_notify_wake(&turn->id, turn->watchers, &turn->watch);
+    ngx_http_agentstream_notify_wake(&turn->id, turn->end.watchers,
+                                     &turn->watch);
     ngx_http_agentstream_notify_forget(&turn->watch);
     ngx_http_agentstream_notify_announce(&turn->session);
 
     ngx_http_agentstream_turn_destroy(turn);
+}
+
+
+/* the store has answered later: readers see more than before */
+
+static void
+ngx_http_agentstream_turn_shown_handler(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_fenced(turn);
+        return;
+    }
+
+    /* perhaps not all of it */
+
+    (void) ngx_http_agentstream_store_show(ngx_http_agentstream_worker->zone,
+                                           turn->node, &turn->showing);
+
+    ngx_http_agentstream_notify_wake(&turn->id,
+                               ngx_http_agentstream_store_watchers(turn->node),
+                               &turn->watch);
 }

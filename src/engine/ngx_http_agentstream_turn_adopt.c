@@ -142,6 +142,10 @@ ngx_http_agentstream_turn_claimed_handler(void *data, ngx_int_t rc)
         return;
     }
 
+    /* what the dead worker has not shown */
+
+    ngx_post_event(&turn->wake, &ngx_posted_events);
+
     ngx_http_agentstream_turn_begin(turn);
 }
 
@@ -280,6 +284,7 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
     ngx_http_agentstream_zone_t       *zone;
     ngx_http_agentstream_record_t      record;
     ngx_http_agentstream_last_word_t   word;
+    ngx_http_agentstream_store_end_t   end;
 
     static ngx_str_t  message = ngx_string("The worker was lost");
 
@@ -321,8 +326,10 @@ ngx_http_agentstream_turn_bury(ngx_http_agentstream_node_t *node)
 
 done:
 
-    (void) ngx_http_agentstream_store_finish(zone, node, &word.stop_reason, 1,
-                                             NULL, NULL);
+    end.stop_reason = word.stop_reason;
+    end.unsure = 1;
+
+    (void) ngx_http_agentstream_store_finish(zone, node, &end, NULL);
 }
 
 
@@ -389,19 +396,56 @@ ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev)
         q = ngx_queue_head(&turns->turns);
         turn = ngx_queue_data(q, ngx_http_agentstream_turn_t, queue);
 
-        ngx_http_agentstream_turn_release(turn);
-
-        if (turn->wake.posted) {
-            ngx_delete_posted_event(&turn->wake);
-        }
-
-        ngx_http_agentstream_notify_forget(&turn->watch);
-        ngx_http_agentstream_store_cancel(&turn->later);
-
-        if (turn->creator) {
-            ngx_http_agentstream_turn_forget_creator(turn->creator);
-        }
-
-        ngx_http_agentstream_turn_destroy(turn);
+        ngx_http_agentstream_turn_drop(turn);
     }
+}
+
+
+void
+ngx_http_agentstream_turn_drop(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_turn_release(turn);
+
+    if (turn->wake.posted) {
+        ngx_delete_posted_event(&turn->wake);
+    }
+
+    ngx_http_agentstream_notify_forget(&turn->watch);
+    ngx_http_agentstream_store_cancel(&turn->later);
+
+    if (turn->creator) {
+        ngx_http_agentstream_turn_forget_creator(turn->creator);
+    }
+
+    ngx_http_agentstream_turn_destroy(turn);
+}
+
+
+/* whoever reads the turn here looks at it, in case that its new owner is dead
+   already */
+
+void
+ngx_http_agentstream_turn_fenced(ngx_http_agentstream_turn_t *turn)
+{
+    u_char                             buf[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+    ngx_str_t                          id;
+    ngx_http_agentstream_watch_t      *watch;
+    ngx_http_agentstream_store_end_t   end;
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "agentstream turn: another worker has taken it over, "
+                  "session %V, turn %V", &turn->session, &turn->id);
+
+    watch = NULL;
+    id.data = buf;
+    id.len = ngx_min(turn->id.len, sizeof(buf));
+    ngx_memcpy(buf, turn->id.data, id.len);
+
+    ngx_http_agentstream_turn_drop(turn);
+
+    ngx_http_agentstream_store_readers(ngx_http_agentstream_worker->zone, &id,
+                                       end.watchers);
+
+    ngx_http_agentstream_notify_wake(&id, end.watchers, &watch);
+    ngx_http_agentstream_notify_forget(&watch);
 }

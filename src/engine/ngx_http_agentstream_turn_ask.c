@@ -196,6 +196,11 @@ ngx_http_agentstream_turn_ask_listed_handler(void *data, ngx_int_t rc)
 {
     ngx_http_agentstream_turn_ask_t *ask = data;
 
+    if (rc == NGX_ABORT) {
+        ngx_http_agentstream_turn_fenced(ask->turn);
+        return;
+    }
+
     ngx_http_agentstream_turn_ask_listed(ask, rc);
 
     if (ask->turn->phase == ngx_http_agentstream_turn_running) {

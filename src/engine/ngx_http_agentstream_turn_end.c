@@ -240,12 +240,16 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 
     state = ngx_http_agentstream_translate_state(turn->translate);
 
+    turn->end.stop_reason = state->stop_reason;
+    turn->end.unsure = (state->passed || turn->loose);
+
+    ngx_http_agentstream_store_cancel(&turn->later);
+
     turn->later.handler = ngx_http_agentstream_turn_ended_handler;
 
     rc = ngx_http_agentstream_store_finish(ngx_http_agentstream_worker->zone,
-                                           turn->node, &state->stop_reason,
-                                           state->passed || turn->loose,
-                                           turn->watchers, &turn->later);
+                                           turn->node, &turn->end,
+                                           &turn->later);
 
     turn->node = NULL;
 
@@ -258,7 +262,8 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
 
 
 /* the callers of turn_end() may still use the turn, so it is freed later, when
-   readers have been woken */
+   readers have been woken.  Those of a turn that was fenced look, too, and
+   find that it is not over */
 
 static void
 ngx_http_agentstream_turn_ended_handler(void *data, ngx_int_t rc)
@@ -289,6 +294,7 @@ ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_hub_session_t  **entries;
 
     ngx_http_agentstream_notify_detach(&turn->waiter);
+    ngx_http_agentstream_store_cancel(&turn->showing);
 
     ngx_queue_remove(&turn->queue);
     ngx_queue_init(&turn->queue);

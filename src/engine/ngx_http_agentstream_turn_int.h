@@ -165,9 +165,13 @@ typedef struct {
     ngx_http_agentstream_watch_t        *watch;    /* of its readers in this
                                                       worker */
     ngx_event_t                          wake;
-    ngx_http_agentstream_later_t         later;    /* what the store is asked:
-                                                      to create or claim the
-                                                      turn, to finish it */
+    ngx_http_agentstream_later_t         showing;  /* packets that readers
+                                                      cannot see yet */
+    ngx_http_agentstream_later_t         later;    /* what else the store is
+                                                      asked: to create or claim
+                                                      the turn, to let its
+                                                      prompt be sent, to finish
+                                                      it */
     ngx_http_agentstream_waiter_t        waiter;   /* waits for the mark in the
                                                       node */
 
@@ -211,8 +215,7 @@ typedef struct {
     size_t                               held_size;
 
     ngx_event_t                          timer;
-    uint64_t                             watchers[
-                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+    ngx_http_agentstream_store_end_t     end;
 
     /* more times; 0: not set */
     ngx_msec_t                           started_at;
@@ -312,6 +315,11 @@ void ngx_http_agentstream_turn_leave_handler(ngx_event_t *ev);
 
 /* the turn's memory; nothing refers to it any more */
 void ngx_http_agentstream_turn_destroy(ngx_http_agentstream_turn_t *turn);
+/* forgets the turn without a word: another worker goes on with it; must be
+   called from an event of its own */
+void ngx_http_agentstream_turn_drop(ngx_http_agentstream_turn_t *turn);
+/* the same because another owner has it already; its readers here look */
+void ngx_http_agentstream_turn_fenced(ngx_http_agentstream_turn_t *turn);
 /* closes everything that could call back */
 void ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn);
 

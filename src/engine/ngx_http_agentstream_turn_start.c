@@ -37,6 +37,9 @@ static ngx_int_t ngx_http_agentstream_turn_check_files(
     ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_hub_add(
     ngx_http_agentstream_turn_t *turn);
+static void ngx_http_agentstream_turn_prompting_handler(void *data,
+    ngx_int_t rc);
+static void ngx_http_agentstream_turn_send(ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompt_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_turn_check_body(void *data, u_char *pos,
@@ -260,7 +263,7 @@ ngx_http_agentstream_turn_ready(void *data)
 void
 ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_http_agentstream_call_t  *call;
+    ngx_int_t  rc;
 
     if (ngx_http_agentstream_turn_interrupted(turn)) {
         ngx_http_agentstream_turn_interrupt_check(turn, 0);
@@ -273,6 +276,54 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
         ngx_http_agentstream_turn_probe(turn);
         return;
     }
+
+    if (ngx_http_agentstream_store_pending(&turn->later)) {
+        return;
+    }
+
+    turn->later.handler = ngx_http_agentstream_turn_prompting_handler;
+
+    rc = ngx_http_agentstream_store_prompting(ngx_http_agentstream_worker->zone,
+                                              turn->node, &turn->later);
+
+    if (rc != NGX_AGAIN) {
+        ngx_http_agentstream_turn_send(turn);
+    }
+}
+
+
+/* the store has answered later */
+
+static void
+ngx_http_agentstream_turn_prompting_handler(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_turn_t *turn = data;
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_turn_fenced(turn);
+        return;
+    }
+
+    if (ngx_http_agentstream_turn_interrupted(turn)) {
+        ngx_http_agentstream_turn_interrupt_check(turn, 0);
+        return;
+    }
+
+    if (turn->stream == ngx_http_agentstream_turn_stream_away) {
+        /* the stream has broken in the meantime: ask again whether the session
+           is free, and wait until the stream is open again */
+        ngx_http_agentstream_turn_probe(turn);
+        return;
+    }
+
+    ngx_http_agentstream_turn_send(turn);
+}
+
+
+static void
+ngx_http_agentstream_turn_send(ngx_http_agentstream_turn_t *turn)
+{
+    ngx_http_agentstream_call_t  *call;
 
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                             NGX_HTTP_AGENTSTREAM_PROMPT,
@@ -291,7 +342,6 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
     turn->call = call;
     ngx_http_agentstream_turn_set_phase(turn,
                                           ngx_http_agentstream_turn_prompting);
-    ngx_http_agentstream_store_prompting(turn->node);
 
     ngx_http_agentstream_call_open(call);
 }
@@ -359,6 +409,11 @@ ngx_uint_t
 ngx_http_agentstream_turn_unprompted(ngx_http_agentstream_turn_t *turn)
 {
     if (!ngx_http_agentstream_store_prompted(turn->node)) {
+        return 1;
+    }
+
+    if (turn->phase < ngx_http_agentstream_turn_prompting && !turn->adopted) {
+        /* the store was told that it will be, and has not answered yet */
         return 1;
     }
 

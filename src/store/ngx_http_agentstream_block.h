@@ -61,6 +61,11 @@ typedef struct {
                                                           oldest record that
                                                           is kept */
     uint64_t                             last_seq;     /* 0: none yet */
+    uint64_t                             shown_seq;    /* readers see the
+                                                          records up to this
+                                                          one; the others were
+                                                          appended, but not
+                                                          acknowledged yet */
     ngx_uint_t                           dropped;      /* blocks freed so far;
                                                           a cursor with another
                                                           number may point into

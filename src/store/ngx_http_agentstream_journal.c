@@ -9,6 +9,9 @@
  * records after the published ones, without the lock.  To publish a record is
  * to move last_seq and the block's "used", under the lock, so that a reader,
  * or the successor of an owner that was killed, sees a whole record or none.
+ *
+ * Readers see the records up to shown_seq.  This is last_seq, unless a record
+ * has to be acknowledged before readers may see it.
  */
 
 
@@ -287,7 +290,21 @@ ngx_http_agentstream_journal_publish(ngx_http_agentstream_zone_t *zone,
     node->journal.last->used += size;
     node->journal.last_seq++;
 
+    if (!zone->held) {
+        node->journal.shown_seq = node->journal.last_seq;
+    }
+
     ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void
+ngx_http_agentstream_journal_show_locked(ngx_http_agentstream_node_t *node,
+    uint64_t seq)
+{
+    if (seq > node->journal.shown_seq) {
+        node->journal.shown_seq = ngx_min(seq, node->journal.last_seq);
+    }
 }
 
 
@@ -324,6 +341,10 @@ ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
     node->journal.last_seq++;
     node->journal.first_seq++;
     node->journal.last->seq++;
+
+    if (!zone->held) {
+        node->journal.shown_seq = node->journal.last_seq;
+    }
 
     ngx_http_agentstream_zone_unlock(zone);
 }
@@ -498,7 +519,7 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
     records->last = buf;
     records->seq = cursor->seq;
 
-    if (cursor->seq > journal->last_seq) {
+    if (cursor->seq > journal->shown_seq) {
         return 0;
     }
 
@@ -510,7 +531,7 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
     end = buf + size;
     block = cursor->block;
 
-    while (cursor->seq <= journal->last_seq) {
+    while (cursor->seq <= journal->shown_seq) {
 
         if (cursor->offset == block->used) {
             block = block->next;

@@ -32,12 +32,17 @@ void ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
 void ngx_http_agentstream_journal_mend_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
+/* readers may see the records up to this one from now on */
+void ngx_http_agentstream_journal_show_locked(
+    ngx_http_agentstream_node_t *node, uint64_t seq);
+
 /*
- * Copies whole records from the cursor on into buf, which must be aligned to 8
- * bytes, and moves the cursor.  A record that is larger than the rest of buf
- * waits; if it is the first, nothing is copied and its size is returned,
- * otherwise 0.  The cursor must not be older than journal.first_seq.
- * record_next() reads the copied records one by one, without the lock.
+ * Copies whole records that readers may see from the cursor on into buf, which
+ * must be aligned to 8 bytes, and moves the cursor.  A record that is larger
+ * than the rest of buf waits; if it is the first, nothing is copied and its
+ * size is returned, otherwise 0.  The cursor must not be older than
+ * journal.first_seq.  record_next() reads the copied records one by one,
+ * without the lock.
  */
 size_t ngx_http_agentstream_journal_read_locked(
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_cursor_t *cursor,

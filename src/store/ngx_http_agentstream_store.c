@@ -49,6 +49,8 @@ ngx_http_agentstream_store_open(ngx_pool_t *pool, ngx_core_conf_t *core,
     zone->core = core;
     zone->retain = retain;
 
+    ngx_http_agentstream_store_open_later(zone);
+
     return zone;
 }
 
@@ -373,33 +375,45 @@ ngx_http_agentstream_store_lapsed(ngx_http_agentstream_zone_t *zone,
 
 ngx_int_t
 ngx_http_agentstream_store_finish(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, ngx_str_t *stop_reason,
-    ngx_uint_t unsure, uint64_t *watchers,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_store_end_t *end,
     ngx_http_agentstream_later_t *later)
+{
+    if (zone->held && later) {
+        later->end = end;
+
+        return ngx_http_agentstream_store_later(zone, later, NGX_OK, node,
+                                           NGX_HTTP_AGENTSTREAM_LATER_FINISH);
+    }
+
+    ngx_http_agentstream_store_finished(zone, node, end);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_store_finished(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_store_end_t *end)
 {
     ngx_http_agentstream_zone_lock(zone);
 
     ngx_memzero(node->stop_reason, sizeof(node->stop_reason));
-    ngx_memcpy(node->stop_reason, stop_reason->data,
-               ngx_min(stop_reason->len, sizeof(node->stop_reason) - 1));
+    ngx_memcpy(node->stop_reason, end->stop_reason.data,
+               ngx_min(end->stop_reason.len, sizeof(node->stop_reason) - 1));
 
-    if (watchers) {
-        ngx_memcpy(watchers, node->watchers, sizeof(node->watchers));
-    }
+    ngx_memcpy(end->watchers, node->watchers, sizeof(node->watchers));
 
     /* a prompt that was never sent tells nothing about the session */
 
-    if (node->prompted || unsure) {
-        node->session->unsure = unsure;
+    if (node->prompted || end->unsure) {
+        node->session->unsure = end->unsure;
     }
 
     node->pinned = 0;
 
+    ngx_http_agentstream_journal_show_locked(node, node->journal.last_seq);
     ngx_http_agentstream_journal_pack_locked(zone, node);
     ngx_http_agentstream_zone_finish_locked(zone, node);
 
     ngx_http_agentstream_zone_unlock(zone);
-
-    return ngx_http_agentstream_store_later(zone, later, NGX_OK, NULL,
-                                            NGX_HTTP_AGENTSTREAM_LATER_FINISH);
 }

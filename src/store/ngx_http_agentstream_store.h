@@ -103,14 +103,25 @@ typedef struct {
 /*
  * Verbs for which another machine may have to be asked can be answered later:
  * they return NGX_AGAIN, and the handler gets what they would have returned,
- * once, from a posted event.  Until then this struct belongs to the store, and
- * the memory that was given for results must stay. store_cancel() takes it
- * back: the handler is not called, and what was asked for is undone.  Today
- * all verbs are answered at once; a build with NGX_HTTP_AGENTSTREAM_LATER
- * answers all of them later, to prove that callers can wait.
+ * once, from an event of the store.  Until then this struct belongs to the
+ * store, and the memory that was given for arguments and results must stay.
+ * store_cancel() takes it back: the handler is not called, and what was asked
+ * for is undone.
+ *
+ * A verb of a turn's owner can also be answered with NGX_ABORT, but never at
+ * once: the turn has another owner, which is not dead.  The caller is fenced:
+ * it must forget the turn, and neither append, nor abort, nor answer anything
+ * in it any more.
+ *
+ * Today all verbs are answered at once; a build with
+ * NGX_HTTP_AGENTSTREAM_LATER answers all of them later, to prove that callers
+ * can wait.
  */
 
 typedef struct ngx_http_agentstream_later_s  ngx_http_agentstream_later_t;
+
+typedef struct ngx_http_agentstream_store_end_s
+    ngx_http_agentstream_store_end_t;
 
 typedef void (*ngx_http_agentstream_later_pt)(void *data, ngx_int_t rc);
 
@@ -123,10 +134,14 @@ struct ngx_http_agentstream_later_s {
     ngx_int_t                            rc;
     ngx_http_agentstream_zone_t         *zone;     /* NULL: not pending */
     ngx_http_agentstream_node_t         *node;
+    ngx_http_agentstream_store_end_t    *end;
     ngx_uint_t                           verb;
 };
 
 void ngx_http_agentstream_store_cancel(ngx_http_agentstream_later_t *later);
+
+/* whether an answer is to come */
+#define ngx_http_agentstream_store_pending(later)  ((later)->zone != NULL)
 
 
 /* Life of the store */
@@ -257,8 +272,12 @@ void ngx_http_agentstream_store_settings(ngx_http_agentstream_node_t *node,
 /* the HTTP status of a turn that fails before its first packet */
 void ngx_http_agentstream_store_status(ngx_http_agentstream_node_t *node,
     ngx_uint_t status);
-/* the prompt may have reached OpenCode from now on; whether it may have */
-void ngx_http_agentstream_store_prompting(ngx_http_agentstream_node_t *node);
+/* the prompt is about to be sent, so that a successor must not send it; NGX_OK,
+   NGX_AGAIN: later, and it must not be sent before */
+ngx_int_t ngx_http_agentstream_store_prompting(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_later_t *later);
+/* whether the prompt may have reached OpenCode */
 ngx_uint_t ngx_http_agentstream_store_prompted(
     ngx_http_agentstream_node_t *node);
 /* somebody, perhaps the owner itself, wants to end it; whether somebody
@@ -277,11 +296,25 @@ ngx_uint_t ngx_http_agentstream_store_watched(
 /* the workers whose readers must be woken, as notify_wake() needs them */
 uint64_t *ngx_http_agentstream_store_watchers(
     ngx_http_agentstream_node_t *node);
+/* a copy of them, for one who was the owner; none if the turn is not kept */
+void ngx_http_agentstream_store_readers(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *turn, uint64_t *watchers);
 /* the directory of its calls, for workers that answer its questions;
    NGX_ERROR: no room */
 ngx_int_t ngx_http_agentstream_store_directory(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *directory);
+
+/*
+ * Lets readers see what was appended.  It is called once for all packets of a
+ * cycle of the event loop, before their readers are woken.  NGX_OK: readers
+ * see all of it, as they do in a store of one machine as soon as it is
+ * appended.  NGX_AGAIN: the handler is called when they see more, and readers
+ * are to be woken then; what is appended until then needs another call.
+ * While an answer is to come, further calls change nothing.
+ */
+ngx_int_t ngx_http_agentstream_store_show(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later);
 
 /*
  * Adds a question or permission request that waits for a client's answer.
@@ -299,16 +332,26 @@ void ngx_http_agentstream_store_answered(ngx_http_agentstream_zone_t *zone,
 void ngx_http_agentstream_store_refuse(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
+/* how a turn ends */
+
+struct ngx_http_agentstream_store_end_s {
+    ngx_str_t                            stop_reason;
+    ngx_uint_t                           unsure;   /* OpenCode may still be
+                                                      working in the session */
+
+    /* result: the workers whose readers must be woken */
+    uint64_t                             watchers[
+                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+};
+
 /*
- * The turn is over, and the handle no longer belongs to the caller.  The turn
- * is kept for "retain", as long as there is room.  unsure: OpenCode may still
- * be working in the session.  watchers, or NULL, is set to the workers that
- * must be woken when this is done.  NGX_OK, or NGX_AGAIN: later; after
- * store_cancel() the turn still ends, but the handler is not called.
+ * The turn is over, and the handle no longer belongs to the caller.  Readers
+ * see all its packets, and then its end.  The turn is kept for "retain", as
+ * long as there is room.  NGX_OK, or NGX_AGAIN: later; after store_cancel()
+ * the turn still ends, but the handler is not called.
  */
 ngx_int_t ngx_http_agentstream_store_finish(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, ngx_str_t *stop_reason,
-    ngx_uint_t unsure, uint64_t *watchers,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_store_end_t *end,
     ngx_http_agentstream_later_t *later);
 
 

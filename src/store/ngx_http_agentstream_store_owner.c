@@ -12,6 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_agentstream_journal_int.h"
 #include "ngx_http_agentstream_store_int.h"
 
 
@@ -53,10 +54,14 @@ ngx_http_agentstream_store_status(ngx_http_agentstream_node_t *node,
 }
 
 
-void
-ngx_http_agentstream_store_prompting(ngx_http_agentstream_node_t *node)
+ngx_int_t
+ngx_http_agentstream_store_prompting(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later)
 {
     node->prompted = 1;
+
+    return ngx_http_agentstream_store_later(zone, later, NGX_OK, node,
+                                            NGX_HTTP_AGENTSTREAM_LATER_PROMPT);
 }
 
 
@@ -122,6 +127,27 @@ ngx_http_agentstream_store_watchers(ngx_http_agentstream_node_t *node)
 }
 
 
+void
+ngx_http_agentstream_store_readers(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *turn, uint64_t *watchers)
+{
+    ngx_http_agentstream_node_t  *node;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, turn);
+
+    if (node) {
+        ngx_memcpy(watchers, node->watchers, sizeof(node->watchers));
+
+    } else {
+        ngx_memzero(watchers, sizeof(node->watchers));
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
 ngx_int_t
 ngx_http_agentstream_store_directory(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_str_t *directory)
@@ -133,6 +159,35 @@ ngx_http_agentstream_store_directory(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_unlock(zone);
 
     return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_show(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later)
+{
+    /* only the owner moves the one, and the answers to the owner the other */
+
+    if (node->journal.shown_seq == node->journal.last_seq) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_store_pending(later)) {
+        return NGX_AGAIN;
+    }
+
+    return ngx_http_agentstream_store_later(zone, later, NGX_OK, node,
+                                            NGX_HTTP_AGENTSTREAM_LATER_SHOW);
+}
+
+
+void
+ngx_http_agentstream_store_shown(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    ngx_http_agentstream_zone_lock(zone);
+    ngx_http_agentstream_journal_show_locked(node, node->journal.last_seq);
+    ngx_http_agentstream_zone_unlock(zone);
 }
 
 

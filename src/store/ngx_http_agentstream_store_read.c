@@ -151,7 +151,7 @@ ngx_http_agentstream_store_find(ngx_http_agentstream_zone_t *zone,
                                                  NGX_HTTP_AGENTSTREAM_NEWEST);
 
     } else if (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-               && seq >= node->journal.last_seq)
+               && seq >= node->journal.shown_seq)
     {
         found->over = 1;
         found->number = node->number;
@@ -220,7 +220,7 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
     journal = &node->journal;
 
     view->status = node->status;
-    view->begun = (journal->last_seq != 0);
+    view->begun = (journal->shown_seq != 0);
     view->refused = (node->refused != 0);
     view->lost = (cursor->seq < journal->first_seq);
 
@@ -228,12 +228,12 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
         goto done;
     }
 
-    if (cursor->seq <= journal->last_seq) {
+    if (cursor->seq <= journal->shown_seq) {
         view->need = ngx_http_agentstream_journal_read_locked(node, cursor,
                                                   buf, size, &view->records);
     }
 
-    view->all = (cursor->seq > journal->last_seq);
+    view->all = (cursor->seq > journal->shown_seq);
 
     if (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED) {
         view->ended = view->all;
@@ -305,7 +305,7 @@ ngx_http_agentstream_store_state(ngx_http_agentstream_zone_t *zone,
     state->stop_reason.len = ngx_strlen(node->stop_reason);
     ngx_memcpy(p, node->stop_reason, state->stop_reason.len);
 
-    state->packets = node->journal.last_seq;
+    state->packets = node->journal.shown_seq;
     state->running = (node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED);
 
     rc = NGX_OK;

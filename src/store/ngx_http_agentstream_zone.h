@@ -255,10 +255,21 @@ struct ngx_http_agentstream_zone_s {
     ngx_uint_t                           nfds;
     ngx_http_agentstream_zone_t         *old;
 
+    ngx_uint_t                           held;         /* readers see a record
+                                                          when it is
+                                                          acknowledged, not
+                                                          when it is
+                                                          appended */
+
 #if (NGX_HTTP_AGENTSTREAM_LATER)
     ngx_queue_t                          later;        /* answers that are
                                                           due */
     ngx_event_t                          answer;
+    ngx_uint_t                           fence;        /* each of so many
+                                                          answers fences a
+                                                          turn; 0: none does */
+    ngx_uint_t                           answers;      /* to owners of turns,
+                                                          so far */
 #endif
 };
 

@@ -213,6 +213,12 @@ model_check_journal(turn_t *turn, ngx_http_agentstream_journal_t *journal)
     ngx_http_agentstream_block_t  *block;
     ngx_http_agentstream_piece_t  *piece;
 
+    model_is(journal->shown_seq == turn->shown
+             && (turn->state == RUNNING || turn->shown == turn->last),
+             "%s: shown is %llu, not %llu", turn->id,
+             (unsigned long long) journal->shown_seq,
+             (unsigned long long) turn->shown);
+
     model_is(journal->last_seq == turn->last, "%s: last is %llu, not %llu",
              turn->id, (unsigned long long) journal->last_seq,
              (unsigned long long) turn->last);

@@ -250,6 +250,7 @@ static verb_t  verbs[] = {
     { verb_queue, 6 },
     { verb_unqueue, 3 },
     { verb_append, 30 },
+    { verb_show, 8 },
     { verb_reserve, 3 },
     { verb_finish, 7 },
     { verb_flags, 3 },
@@ -372,6 +373,11 @@ run(uint64_t seed, ngx_uint_t n)
     }
 
     world_open(size, (seed % 3) ? 10000 : 60000);
+
+    /* whether readers see a record only when it is acknowledged; workers are
+       copies of the master */
+
+    world.master->held = seed & 1;
 
     for (i = 0; i < n && model.nturns < TURNS; i++) {
         step();

@@ -82,6 +82,7 @@ typedef struct {
 
     uint64_t                       first;        /* oldest one kept */
     uint64_t                       last;
+    uint64_t                       shown;        /* readers see up to it */
     record_t                      *records;      /* by number - 1 */
 
     /* before the verb */
@@ -155,6 +156,8 @@ typedef enum {
     SAW_CLAIM,
     SAW_BURIAL,
     SAW_REPEAT,
+    SAW_HELD,
+    SAW_HELD_LOST,
     SAW_MAX
 } saw_e;
 
@@ -176,7 +179,9 @@ static const char  *saw_names[SAW_MAX] = {
     "a ticket of a dead worker",
     "a turn that was claimed",
     "a turn that was buried",
-    "a request id that was used again"
+    "a request id that was used again",
+    "packets that a reader does not see yet",
+    "a packet that was dropped before it was seen"
 };
 
 

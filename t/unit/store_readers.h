@@ -91,7 +91,7 @@ verb_next(void)
     model_is(rc == (turn ? NGX_OK : NGX_DECLINED), "state: %d", (int) rc);
     model_is(turn == NULL
              || (state.running == (turn->state == RUNNING)
-                 && state.packets == turn->last
+                 && state.packets == turn->shown
                  && state.nasks == turn->nasks
                  && state.stop_reason.len
                     == (turn->reason ? strlen(turn->reason) : 0)
@@ -117,7 +117,7 @@ verb_find(void)
     turn = any_turn();
     session = (turn && model_random(8)) ? turn->session
                                         : random_session();
-    seq = turn ? model_random(turn->last + 2) : 0;
+    seq = turn ? model_random(turn->shown + 2) : 0;
 
     ngx_str_null(&name);
 
@@ -213,8 +213,11 @@ verb_read(void)
                  "%s: lost, but read", turn->id);
         reader->turn = NULL;
         saw[SAW_LOST]++;
+        saw[SAW_HELD_LOST] += (turn->state == RUNNING && seq > turn->shown);
         return;
     }
+
+    saw[SAW_HELD] += (turn->shown != turn->last);
 
     used = view.records.last - view.records.pos;
 
@@ -228,9 +231,9 @@ verb_read(void)
     model_is(n == reader->place.cursor.seq, "%s: read to %llu", turn->id,
              (unsigned long long) n);
 
-    model_is(view.all == (n > turn->last)
+    model_is(view.all == (n > turn->shown)
              && view.ended == (view.all && turn->state == FINISHED)
-             && view.begun == (turn->last != 0)
+             && view.begun == (turn->shown != 0)
              && view.refused == turn->refused
              && view.status == turn->status,
              "%s: another view", turn->id);

@@ -191,6 +191,10 @@ add_record(turn_t *turn, record_t *record, ngx_uint_t skipped)
 
     turn->records[turn->last++] = *record;
 
+    if (!zone()->held) {
+        turn->shown = turn->last;
+    }
+
     if (!skipped) {
         model.stats[NGX_HTTP_AGENTSTREAM_STAT_PACKETS]++;
         model.stats[NGX_HTTP_AGENTSTREAM_STAT_BYTES]
@@ -361,6 +365,43 @@ verb_append(void)
     }
 
     append(turn, 0);
+}
+
+
+/* the records up to one of them are acknowledged; the owner of a turn that was
+   taken over has to show what the dead one has not */
+
+static void
+verb_show(void)
+{
+    turn_t    *turn;
+    uint64_t   seq;
+
+    turn = own_turn(2);
+
+    if (turn == NULL) {
+        return;
+    }
+
+    seq = model_random(turn->last + 2);
+
+    model_begin(turn, 0, 0, 0);
+    model_say("%d show %s:%llu", (int) world.current->pid, turn->id,
+              (unsigned long long) seq);
+
+    ngx_http_agentstream_zone_lock(zone());
+    ngx_http_agentstream_journal_show_locked(turn->node, seq);
+    ngx_http_agentstream_zone_unlock(zone());
+
+    if (seq > turn->shown) {
+        turn->shown = ngx_min(seq, turn->last);
+    }
+
+    /* whether somebody would have to be asked */
+
+    model_is(turn->shown != turn->last
+             || ngx_http_agentstream_store_show(zone(), turn->node, &later)
+                == NGX_OK, "%s: all is shown, but more is awaited", turn->id);
 }
 
 

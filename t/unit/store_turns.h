@@ -407,28 +407,28 @@ verb_unqueue(void)
 static void
 finish(turn_t *turn)
 {
-    uint64_t    watchers[NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
-    ngx_str_t   reason;
-    ngx_uint_t  unsure;
+    ngx_uint_t                        unsure;
+    ngx_http_agentstream_store_end_t  end;
 
     static char  *reasons[] = { "end_turn", "cancelled", "error" };
 
     unsure = model_random(2);
     turn->reason = reasons[model_random(3)];
-    reason = tap_str(turn->reason);
+    end.stop_reason = tap_str(turn->reason);
+    end.unsure = unsure;
 
     model_begin(turn, 0, 0, 1);
     model_say("%d finish %s: %s", (int) world.current->pid, turn->id,
               turn->reason);
 
-    (void) ngx_http_agentstream_store_finish(zone(), turn->node, &reason,
-                                             unsure, watchers, &later);
+    (void) ngx_http_agentstream_store_finish(zone(), turn->node, &end, NULL);
 
-    model_is(watchers[0] == turn->watchers, "%s: others read it", turn->id);
+    model_is(end.watchers[0] == turn->watchers, "%s: others read it", turn->id);
 
     turn->state = FINISHED;
     turn->ended = world.now.sec;
     turn->pinned = 0;
+    turn->shown = turn->last;
     turn->nasks = 0;
     turn->directory = 0;
 
@@ -486,7 +486,8 @@ verb_flags(void)
     switch (model_random(3)) {
 
     case 0:
-        ngx_http_agentstream_store_prompting(turn->node);
+        (void) ngx_http_agentstream_store_prompting(zone(), turn->node,
+                                                    &later);
         turn->prompted = 1;
         break;
 

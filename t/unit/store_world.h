@@ -21,6 +21,7 @@
 
 #include "ngx_http_agentstream_store.h"
 #include "ngx_http_agentstream_journal.h"
+#include "ngx_http_agentstream_journal_int.h"
 #include "ngx_http_agentstream_zone_int.h"
 
 
