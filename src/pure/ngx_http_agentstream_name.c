@@ -32,14 +32,17 @@
  * ends with the seal of his own name, and the id of that session ends with the
  * seal of another name.  Both are the same with a chance of 1 : 2^95 for each
  * session that exists, and he cannot try again by choosing another name for a
- * session, because the ten digits before the seal are part of what it covers.
- * Where users choose their own login names, one of them could search for a name
- * whose seal fits a session he knows: 2^95 hashes.
+ * session, because the ten digits before the seal are part of what it covers:
+ * with 2^59 hashes he finds a name whose ten digits are those of a session of
+ * somebody else, but his own seal follows them.  Where users choose their own
+ * login names, one of them could search for a name whose seal fits a session he
+ * knows: 2^95 hashes.
  *
  * The ten digits have 59 bits.  Two names of the same owner fall together with
  * a chance of 1 : 2^59 for each pair: one in a thousand millions for 30,000
- * names.  Whoever searches for two such names finds only sessions of his own.
- * Without owners everybody who is let in may use every session anyway.
+ * names.  A session without a name has ten random digits, with the same chance.
+ * Whoever searches for two such names finds only sessions of his own.  Without
+ * owners everybody who is let in may use every session anyway.
  */
 
 

@@ -19,7 +19,8 @@
  * is kept anywhere.
  *
  * An id is "ses_", 10 digits that say which session of its owner it is, and 16
- * digits, the seal, that say whose it is.  All digits are base 62.
+ * digits, the seal, that say whose it is.  All digits are base 62.  The .c file
+ * says how safe this is, and what an attacker can choose.
  */
 
 
