@@ -3,11 +3,12 @@
 # "make run" starts, twice in a row; the curl command that it prints runs a
 # turn; an occupied port, or a demo that is already running, is named and left
 # alone; Ctrl-C ends everything that was started, including commands of the
-# agent.
+# agent.  With OWNERS=1 there are two users, who see nothing of each other.
 #
 # Broken by: a port that is not looked at before something is started, the lock
 # left out, a stop that forgets one of the processes, no mark in OpenCode's
-# environment, a state in build/run that the next start stumbles over.
+# environment, a state in build/run that the next start stumbles over, no
+# agentstream_owner, or one that does not depend on the port.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -18,7 +19,7 @@ use IO::Socket::INET;
 use JSON::PP;
 use Text::ParseWords qw(shellwords);
 
-my $t = AgentStream->new(nginx => 0, opencode => 'none', timeout => 150);
+my $t = AgentStream->new(nginx => 0, opencode => 'none', timeout => 200);
 my %port;
 my @demos;
 
@@ -147,6 +148,30 @@ like(up($demo), qr/^logs: /m, 'comes up again');
 @all = family($demo->{pid});
 is($demo->stop('TERM', 30), 0, 'SIGTERM ends it');
 ok(!alive(@all), 'nothing is left again');
+
+# two users
+
+my ($bob) = free_ports(1);
+
+$demo = demo('owners', OWNERS => 1, BOB_PORT => $bob);
+like(up($demo), qr!^alice:\ +http://127\.0\.0\.1:$port{PORT}/\n
+                   bob:\ +http://127\.0\.0\.1:$bob/$!mx,
+     'two users: two addresses');
+
+my ($id) = slurp($demo->{out}) =~ m!/sessions/(ses_\w+)/!;
+my ($hers, $his) = map { $t->request('GET', '/sessions', port => $_)->body() }
+                   $port{PORT}, $bob;
+
+is(join(' ', map { $_->{id} } @{ decode_json($hers) }), $id,
+   'alice has her session, and none of the demos before');
+is($his, '[]', 'bob has none');
+is($t->request('GET', "/sessions/$id", port => $bob)->status(), 404,
+   'and cannot use hers');
+is($t->request('GET', '/', port => $bob)->status(), 200, 'bob has a console');
+
+refused('bob', qr/port $bob is occupied.* BOB_PORT=<port>/, OWNERS => 1,
+        PORT => $other[0], BOB_PORT => $bob);
+is($demo->stop('TERM', 30), 0, 'SIGTERM ends that, too');
 
 $t->done();
 
