@@ -225,6 +225,9 @@ verb_read(void)
          ngx_http_agentstream_record_next(&view.records, &record) == NGX_OK;
          n++)
     {
+        model_is(n <= turn->shown, "%s: %llu is read before it is shown",
+                 turn->id, (unsigned long long) n);
+
         record_compare(turn, n, &record);
     }
 
