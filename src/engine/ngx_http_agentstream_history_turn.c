@@ -24,7 +24,7 @@ static ngx_uint_t ngx_http_agentstream_history_runs(
     ngx_http_agentstream_history_t *h);
 static ngx_uint_t ngx_http_agentstream_history_is_running(
     ngx_http_agentstream_history_t *h);
-static ngx_int_t ngx_http_agentstream_history_events(
+static ngx_int_t ngx_http_agentstream_history_compaction(
     ngx_http_agentstream_history_t *h, ngx_uint_t info);
 
 
@@ -100,7 +100,7 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
 
     ngx_http_agentstream_history_time(h, "completed");
 
-    if (ngx_http_agentstream_history_events(h, info) != NGX_OK
+    if (ngx_http_agentstream_history_compaction(h, info) != NGX_OK
         || ngx_http_agentstream_history_usage(h) != NGX_OK)
     {
         return NGX_ERROR;
@@ -112,61 +112,34 @@ ngx_http_agentstream_history_message(void *ctx, u_char *text, size_t len)
 }
 
 
-/* makes packets that were caused by events when the turn was live, and are
-   made from a message now */
+/* when the turn was live, an event reported that the conversation was
+   compacted; here the message that summarises it shows it */
 
 static ngx_int_t
-ngx_http_agentstream_history_events(ngx_http_agentstream_history_t *h,
+ngx_http_agentstream_history_compaction(ngx_http_agentstream_history_t *h,
     ngx_uint_t info)
 {
-    ngx_uint_t                     v, parts, tool, state, status;
+    ngx_uint_t                     v;
     ngx_http_agentstream_json_t   *json;
     ngx_http_agentstream_event_t   ev;
 
     json = &h->json;
-
-    ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
-
-    ev.json = json;
-    ev.session = h->args.target->session;
-
     v = ngx_http_agentstream_json_get(json, info, "summary");
 
     if (ngx_http_agentstream_json_type(json, v)
-        == NGX_HTTP_AGENTSTREAM_JSON_TRUE)
+        != NGX_HTTP_AGENTSTREAM_JSON_TRUE)
     {
-        ev.type = NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED;
-        ev.properties = info;
-
-        return ngx_http_agentstream_translate_event(h->translate, &ev);
+        return NGX_OK;
     }
 
-    parts = ngx_http_agentstream_json_get(json, json->root, "parts");
+    ngx_memzero(&ev, sizeof(ngx_http_agentstream_event_t));
 
-    for (v = parts ? ngx_http_agentstream_json_first(json, parts) : 0;
-         v;
-         v = ngx_http_agentstream_json_next(json, parts, v))
-    {
-        tool = ngx_http_agentstream_json_get(json, v, "tool");
-        state = ngx_http_agentstream_json_get(json, v, "state");
-        status = ngx_http_agentstream_json_get(json, state, "status");
+    ev.type = NGX_HTTP_AGENTSTREAM_EVENT_COMPACTED;
+    ev.session = h->args.target->session;
+    ev.json = json;
+    ev.properties = info;
 
-        if (!ngx_http_agentstream_json_is(json, tool, "todowrite")
-            || !ngx_http_agentstream_json_is(json, status, "completed"))
-        {
-            continue;
-        }
-
-        ev.type = NGX_HTTP_AGENTSTREAM_EVENT_TODO;
-        ev.properties = ngx_http_agentstream_json_get(json, state, "input");
-
-        if (ngx_http_agentstream_translate_event(h->translate, &ev) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
+    return ngx_http_agentstream_translate_event(h->translate, &ev);
 }
 
 
@@ -195,6 +168,7 @@ ngx_http_agentstream_history_begin(ngx_http_agentstream_history_t *h,
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
     tcf.history = 1;
+    tcf.stored = 1;
 
     h->translate = ngx_http_agentstream_translate_create(h->pool, &tcf,
                                           &ngx_http_agentstream_history_sink,

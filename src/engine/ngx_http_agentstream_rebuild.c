@@ -149,6 +149,7 @@ ngx_http_agentstream_rebuild_translator(ngx_http_agentstream_rebuild_t *rb)
 
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);
+    tcf.stored = 1;
 
     if (rb->translate) {
         ngx_http_agentstream_translate_destroy(rb->translate);

@@ -55,6 +55,10 @@ ngx_http_agentstream_reconcile_start(ngx_http_agentstream_reconcile_t *rec,
 
     rec->next = 0;
 
+    if (rec->over) {
+        return ngx_http_agentstream_reconcile_fetch(rec);
+    }
+
     return ngx_http_agentstream_reconcile_call(rec,
                                    NGX_HTTP_AGENTSTREAM_GET_STATUS, NULL,
                                    NGX_HTTP_AGENTSTREAM_RECONCILE_TIMEOUT,
@@ -185,6 +189,11 @@ ngx_http_agentstream_reconcile_message(void *data,
     rc = ngx_http_agentstream_translate_listed(rec->translate,
                                                sessions[rec->next], json,
                                                json->root, &rec->list);
+
+    if (rc == NGX_OK && rec->message && rec->list.member) {
+        rc = rec->message(rec->data, json);
+    }
+
     rec->failed = (rc != NGX_OK);
 
     return rc;

@@ -28,8 +28,13 @@
 typedef void (*ngx_http_agentstream_reconcile_pt)(void *data,
     ngx_uint_t status, ngx_uint_t busy);
 
+/* a stored message of the turn, after the translator has read it; only those
+   of the root.  Any value but NGX_OK: there is no memory */
+typedef ngx_int_t (*ngx_http_agentstream_reconcile_message_pt)(void *data,
+    ngx_http_agentstream_json_t *json);
 
-/* part of its owner, a turn, who stops it before it is freed */
+
+/* part of its owner, who stops it before it is freed */
 
 typedef struct {
     ngx_http_agentstream_loc_conf_t     *conf;
@@ -41,6 +46,11 @@ typedef struct {
     ngx_http_agentstream_translate_t    *translate;
     ngx_http_agentstream_reconcile_pt    handler;
     void                                *data;
+
+    ngx_uint_t                           over;         /* the turn is known to
+                                                          be over: only the
+                                                          messages are read */
+    ngx_http_agentstream_reconcile_message_pt  message;    /* or NULL */
 
     ngx_uint_t                           unknown;      /* what waits for an
                                                           answer could not be

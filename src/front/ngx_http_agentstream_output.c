@@ -37,8 +37,6 @@ static ngx_int_t ngx_http_agentstream_output_push(
 static void ngx_http_agentstream_output_write_handler(ngx_http_request_t *r);
 static void ngx_http_agentstream_output_timer_handler(ngx_event_t *ev);
 static ngx_int_t ngx_http_agentstream_output_no_cache(ngx_http_request_t *r);
-static ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
-    const char *key, const char *value);
 
 
 /* a client that keeps up takes its buffer at once, so that one spare buffer
@@ -646,7 +644,7 @@ ngx_http_agentstream_output_no_cache(ngx_http_request_t *r)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_output_add_header(ngx_http_request_t *r, const char *key,
     const char *value)
 {

@@ -107,6 +107,9 @@ ngx_int_t ngx_http_agentstream_output_headers(ngx_http_request_t *r,
     ngx_http_agentstream_wire_t *wire);
 /* sets the headers of every JSON response */
 ngx_int_t ngx_http_agentstream_output_json_headers(ngx_http_request_t *r);
+/* both must live as long as the request */
+ngx_int_t ngx_http_agentstream_output_add_header(ngx_http_request_t *r,
+    const char *key, const char *value);
 /* sends a 204; returns what the request is to be finalized with */
 ngx_int_t ngx_http_agentstream_output_nothing(ngx_http_request_t *r);
 

@@ -26,6 +26,8 @@
 
 static ngx_int_t ngx_http_agentstream_request_find(
     ngx_http_agentstream_request_t *req);
+static ngx_int_t ngx_http_agentstream_request_ids(
+    ngx_http_agentstream_request_t *req);
 static ngx_uint_t ngx_http_agentstream_request_named(ngx_str_t *segment,
     const char *name);
 static ngx_int_t ngx_http_agentstream_request_not_allowed(
@@ -166,9 +168,38 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
         goto unknown;
     }
 
+    if (req->route->sse) {
+        rc = ngx_http_agentstream_request_accept(req);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        req->sse = (!req->protocol->whole
+                    || req->accept.json <= req->accept.events);
+    }
+
     if (route->handler == NULL) {
         return ngx_http_agentstream_request_not_allowed(req, methods);
     }
+
+    return ngx_http_agentstream_request_ids(req);
+
+unknown:
+
+    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
+                                              "No such route", NULL);
+}
+
+
+/* the form of the ids in the path */
+
+static ngx_int_t
+ngx_http_agentstream_request_ids(ngx_http_agentstream_request_t *req)
+{
+    ngx_str_t  *segments;
+
+    segments = req->path.segments;
 
     if (req->path.nsegments == 0) {
         return NGX_DECLINED;
@@ -191,11 +222,6 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
     }
 
     return NGX_DECLINED;
-
-unknown:
-
-    return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
-                                              "No such route", NULL);
 }
 
 
@@ -214,30 +240,25 @@ static ngx_int_t
 ngx_http_agentstream_request_not_allowed(ngx_http_agentstream_request_t *req,
     ngx_uint_t methods)
 {
-    u_char           *p;
-    ngx_table_elt_t  *h;
+    u_char  *p, *value;
 
-    h = ngx_list_push(&req->request->headers_out.headers);
-    if (h == NULL) {
+    value = ngx_pnalloc(req->request->pool, sizeof("GET, POST, DELETE, "));
+    if (value == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_memzero(h, sizeof(ngx_table_elt_t));
-
-    p = ngx_pnalloc(req->request->pool, sizeof("GET, POST, DELETE, "));
-    if (p == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    h->hash = 1;
-    ngx_str_set(&h->key, "Allow");
-    h->value.data = p;
-
-    p = ngx_sprintf(p, "%s%s%s", (methods & NGX_HTTP_GET) ? "GET, " : "",
+    p = ngx_sprintf(value, "%s%s%s", (methods & NGX_HTTP_GET) ? "GET, " : "",
                     (methods & NGX_HTTP_POST) ? "POST, " : "",
                     (methods & NGX_HTTP_DELETE) ? "DELETE, " : "");
 
-    h->value.len = p - h->value.data - 2;
+    p[-2] = '\0';
+
+    if (ngx_http_agentstream_output_add_header(req->request, "Allow",
+                                               (char *) value)
+        != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
     return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_ALLOWED,
                                               "Method not allowed", NULL);
@@ -376,8 +397,7 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     ngx_http_agentstream_wire_state_t  *state;
 
     r = req->request;
-    wire = (req->sse || (req->route && req->route->sse))
-           ? req->protocol->stream_error : req->protocol->error;
+    wire = req->sse ? req->protocol->stream_error : req->protocol->error;
 
     text = ngx_http_agentstream_text_escape(buf, message);
 

@@ -32,8 +32,6 @@ typedef struct {
 } ngx_http_agentstream_request_history_t;
 
 
-static ngx_uint_t ngx_http_agentstream_request_accepts_sse(
-    ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_request_history(
     ngx_http_agentstream_request_t *req, ngx_uint_t limit);
 static ngx_int_t ngx_http_agentstream_request_history_record(void *data,
@@ -58,14 +56,22 @@ static ngx_http_agentstream_history_consumer_t
 ngx_int_t
 ngx_http_agentstream_request_messages(ngx_http_agentstream_request_t *req)
 {
-    ngx_int_t            limit;
+    ngx_int_t            rc, limit;
     ngx_str_t            value;
     ngx_http_request_t  *r;
 
     r = req->request;
     limit = 0;
 
-    req->sse = ngx_http_agentstream_request_accepts_sse(r);
+    rc = ngx_http_agentstream_request_accept(req);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    /* a client that accepts anything gets JSON */
+
+    req->sse = (req->accept.named && req->accept.events);
 
     if (ngx_http_arg(r, (u_char *) "limit", sizeof("limit") - 1, &value)
         == NGX_OK)
@@ -81,45 +87,6 @@ ngx_http_agentstream_request_messages(ngx_http_agentstream_request_t *req)
     }
 
     return ngx_http_agentstream_request_history(req, limit);
-}
-
-
-static ngx_uint_t
-ngx_http_agentstream_request_accepts_sse(ngx_http_request_t *r)
-{
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
-
-    static u_char  type[] = "text/event-stream";
-
-    part = &r->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return 0;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].key.len == sizeof("accept") - 1
-            && ngx_strncasecmp(h[i].key.data, (u_char *) "accept",
-                               sizeof("accept") - 1)
-               == 0
-            && ngx_strlcasestrn(h[i].value.data,
-                                h[i].value.data + h[i].value.len, type,
-                                sizeof(type) - 1 - 1)
-               != NULL)
-        {
-            return 1;
-        }
-    }
 }
 
 

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_body.h"
+#include "ngx_http_agentstream_header.h"
 #include "ngx_http_agentstream_name.h"
 #include "ngx_http_agentstream_output.h"
 #include "ngx_http_agentstream_prompt.h"
@@ -23,12 +24,13 @@
 /*
  * Declarations that only the files of request use: routing, checks and errors
  * (request), the module's own protocol (request_packets), the path
- * (request_path), the page that sent the request
- * (request_origin), bodies (request_body), prompts (request_send_message),
- * event streams (request_events), the state of a turn (request_turn), sessions
- * (request_session), their history (request_history), requests that end or
- * unblock a turn (request_answer), and verbs of the engine whose outcome is
- * the response (request_outcome).
+ * (request_path), the page that sent the request (request_origin), the form of
+ * the response (request_accept), bodies
+ * (request_body), prompts (request_send_message), event streams
+ * (request_events), whole answers (request_whole), the state of a turn
+ * (request_turn), sessions (request_session), their history (request_history),
+ * requests that end or unblock a turn (request_answer), and verbs of the engine
+ * whose outcome is the response (request_outcome).
  */
 
 
@@ -58,7 +60,8 @@ typedef struct {
     const char                           *noun;    /* second segment */
     const char                           *verb;    /* fourth segment */
     ngx_http_agentstream_request_body_e   body;
-    ngx_uint_t                            sse;     /* errors are events, not
+    ngx_uint_t                            sse;     /* an event stream, unless
+                                                      the client prefers
                                                       JSON */
     ngx_http_agentstream_request_pt       handler;
 } ngx_http_agentstream_request_route_t;
@@ -81,6 +84,9 @@ typedef struct {
     /* a request that was refused, on a route with "sse", and on any other */
     ngx_http_agentstream_wire_t          *stream_error;
     ngx_http_agentstream_wire_t          *error;
+
+    /* whether a client that prefers JSON gets the whole answer at once */
+    ngx_uint_t                            whole;
 } ngx_http_agentstream_request_protocol_t;
 
 /* docs/protocol.md */
@@ -115,9 +121,12 @@ struct ngx_http_agentstream_request_s {
     ngx_str_t                              id;     /* third segment */
     ngx_str_t                              body;   /* heap, freed by cleanup */
     size_t                                 size;
-    ngx_uint_t                             sse;    /* errors are events
-                                                      here, whatever the
-                                                      route says */
+    ngx_uint_t                             sse;    /* the response is an event
+                                                      stream, also if it is
+                                                      an error */
+    ngx_http_agentstream_accept_t          accept; /* set by
+                                                      request_accept() */
+    ngx_http_agentstream_prefer_t          prefer;
     ngx_http_agentstream_verb_t           *verb;   /* or NULL; left by
                                                       cleanup */
     ngx_int_t                              rc;     /* result of a verb's
@@ -134,6 +143,11 @@ ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
 /* whether a segment of a path has the form of a session's id, or of "@" and a
    name */
 ngx_uint_t ngx_http_agentstream_request_names(ngx_str_t *segment);
+
+/* reads "Accept" and "Prefer", for a response that depends on them; NGX_OK, or
+   what the handler returns */
+ngx_int_t ngx_http_agentstream_request_accept(
+    ngx_http_agentstream_request_t *req);
 
 /* which session the request means; NGX_DECLINED: nothing to object, anything
    else is what the handler returns */
@@ -223,6 +237,16 @@ ngx_int_t ngx_http_agentstream_request_send(
 ngx_int_t ngx_http_agentstream_request_read(
     ngx_http_agentstream_request_t *req,
     ngx_http_agentstream_reader_args_t *args);
+
+/*
+ * The response is one JSON object about the turn, when it is over: for sender 1
+ * this turn, otherwise the one that a client reads next which has that turn up
+ * to seq.  NGX_DONE, or what to finalize the request with; NGX_DECLINED: the
+ * client has seen everything.
+ */
+ngx_int_t ngx_http_agentstream_request_whole(
+    ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t seq,
+    ngx_uint_t sender);
 
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(

@@ -6,7 +6,8 @@
 
 /*
  * The request that prompts a session.  Its sender finds a turn, at once or
- * after a wait; then the client is a reader like any other.
+ * after a wait; then the client is a reader like any other, or waits for the
+ * whole answer.
  */
 
 
@@ -135,7 +136,11 @@ ngx_http_agentstream_request_sender_handler(void *data,
 
     ngx_pfree(r->pool, rs->sender.args.prompt.data);
 
-    if (outcome->code == NGX_HTTP_OK) {
+    if (outcome->code == NGX_HTTP_OK && !rs->req->sse) {
+        rc = ngx_http_agentstream_request_whole(rs->req, &rs->sender.turn, 0,
+                                                1);
+
+    } else if (outcome->code == NGX_HTTP_OK) {
         ngx_memzero(&args, sizeof(ngx_http_agentstream_reader_args_t));
 
         args.turn = rs->sender.turn;

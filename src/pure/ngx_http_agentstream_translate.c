@@ -467,9 +467,13 @@ ngx_http_agentstream_translate_listed(ngx_http_agentstream_translate_t *tr,
     ngx_str_t *session, ngx_http_agentstream_json_t *json, ngx_uint_t message,
     ngx_http_agentstream_translate_list_t *list)
 {
+    ngx_int_t                           rc;
     ngx_str_t                           id;
     ngx_uint_t                          info;
+    ngx_http_agentstream_tr_message_t  *m;
     ngx_http_agentstream_tr_session_t  *s;
+
+    list->member = 0;
 
     s = ngx_http_agentstream_translate_session_find(tr, session);
 
@@ -492,8 +496,13 @@ ngx_http_agentstream_translate_listed(ngx_http_agentstream_translate_t *tr,
         list->ours = 1;
     }
 
-    return ngx_http_agentstream_translate_stored(tr, s, json, message,
-                                                 list->ours);
+    rc = ngx_http_agentstream_translate_stored(tr, s, json, message,
+                                               list->ours);
+
+    m = ngx_http_agentstream_translate_message_find(tr, &id);
+    list->member = (s->root && m && m->ours);
+
+    return rc;
 }
 
 

@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_json.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_record.h"
@@ -60,6 +61,12 @@ typedef struct {
     unsigned                                 core:1;
     unsigned                                 history:1;  /* send user messages,
                                                             too, as chunks */
+    unsigned                                 stored:1;   /* there are no events,
+                                                            only stored
+                                                            messages: plans are
+                                                            made from the tool
+                                                            calls that wrote
+                                                            them */
     unsigned                                 announce:1; /* turn_started is
                                                             sent before all
                                                             other packets,
@@ -216,6 +223,11 @@ typedef struct {
     unsigned                                 ours:1;       /* our message
                                                               was seen in
                                                               the list */
+    unsigned                                 member:1;     /* the message that
+                                                              was read last
+                                                              belongs to the
+                                                              root's part of
+                                                              the turn */
 } ngx_http_agentstream_translate_list_t;
 
 ngx_int_t ngx_http_agentstream_translate_listed(
@@ -241,6 +253,12 @@ ngx_int_t ngx_http_agentstream_translate_asks_over(
 ngx_int_t ngx_http_agentstream_translate_message(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *session,
     ngx_http_agentstream_json_t *json, ngx_uint_t message);
+
+/* empties the buffer and writes a stored message to it, which was parsed: as
+   OpenCode has it, but of errors only what a client may know */
+ngx_int_t ngx_http_agentstream_translate_bare(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_json_t *json,
+    ngx_http_agentstream_acp_buf_t *b);
 
 /* sends the states of tool calls whose throttle time has passed; *next is the
    time until the next one is due, NGX_TIMER_INFINITE: there is none */

@@ -15,6 +15,9 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
+static void ngx_http_agentstream_translate_error_write(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t object, u_char **pos);
 static ngx_str_t ngx_http_agentstream_translate_error_trim(ngx_str_t *text);
 static ngx_uint_t ngx_http_agentstream_translate_error_space(u_char *p,
     u_char *last);
@@ -98,6 +101,105 @@ ngx_http_agentstream_translate_error_member(ngx_http_agentstream_acp_buf_t *b,
         raw = ngx_http_agentstream_json_raw(json, v);
         ngx_http_agentstream_acp_member(b, key, &raw);
     }
+}
+
+
+/*
+ * Errors are members of "info" and, for attempts that were repeated, of parts.
+ * They are replaced in the order in which they stand in the text.
+ */
+
+ngx_int_t
+ngx_http_agentstream_translate_bare(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_json_t *json, ngx_http_agentstream_acp_buf_t *b)
+{
+    u_char      *pos;
+    ngx_str_t    text, head, tail;
+    ngx_uint_t   v, info, parts;
+
+    b->len = 0;
+    b->failed = 0;
+
+    info = ngx_http_agentstream_json_get(json, json->root, "info");
+    parts = ngx_http_agentstream_json_get(json, json->root, "parts");
+
+    text = ngx_http_agentstream_json_raw(json, json->root);
+    head = ngx_http_agentstream_json_raw(json, info);
+    tail = ngx_http_agentstream_json_raw(json, parts);
+
+    pos = text.data;
+
+    if (head.data < tail.data) {
+        ngx_http_agentstream_translate_error_write(tr, b, json, info, &pos);
+    }
+
+    if (ngx_http_agentstream_json_type(json, parts)
+        != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        parts = 0;
+    }
+
+    for (v = parts ? ngx_http_agentstream_json_first(json, parts) : 0;
+         v;
+         v = ngx_http_agentstream_json_next(json, parts, v))
+    {
+        ngx_http_agentstream_translate_error_write(tr, b, json, v, &pos);
+    }
+
+    if (head.data >= tail.data) {
+        ngx_http_agentstream_translate_error_write(tr, b, json, info, &pos);
+    }
+
+    text.len -= pos - text.data;
+    text.data = pos;
+
+    ngx_http_agentstream_acp_json(b, &text);
+
+    return b->failed ? NGX_ERROR : NGX_OK;
+}
+
+
+/* writes the text from *pos up to the error of this object, if it has one, and
+   the error */
+
+static void
+ngx_http_agentstream_translate_error_write(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_acp_buf_t *b,
+    ngx_http_agentstream_json_t *json, ngx_uint_t object, u_char **pos)
+{
+    ngx_str_t                       text, name, details;
+    ngx_uint_t                      error;
+    ngx_http_agentstream_acp_buf_t  known;
+
+    error = ngx_http_agentstream_json_get(json, object, "error");
+
+    if (error == 0) {
+        return;
+    }
+
+    ngx_memzero(&known, sizeof(ngx_http_agentstream_acp_buf_t));
+
+    if (ngx_http_agentstream_translate_error_details(tr, &known, json, error)
+        != NGX_OK)
+    {
+        b->failed = 1;
+    }
+
+    text.data = *pos;
+    details = ngx_http_agentstream_json_raw(json, error);
+    text.len = details.data - text.data;
+    *pos = details.data + details.len;
+
+    name = ngx_http_agentstream_opencode_text(json, error, "name");
+    details.data = known.start;
+    details.len = known.len;
+
+    ngx_http_agentstream_acp_json(b, &text);
+    ngx_http_agentstream_acp_member_text(b, "{\"name\":", &name);
+    ngx_http_agentstream_acp_member(b, ",\"data\":", &details);
+    ngx_http_agentstream_acp_literal(b, "}");
+
+    ngx_http_agentstream_acp_destroy(&known);
 }
 
 

@@ -396,6 +396,9 @@ ngx_int_t ngx_http_agentstream_translate_error_message(
 
 /* translate_message.c */
 
+/* or NULL */
+ngx_http_agentstream_tr_message_t *ngx_http_agentstream_translate_message_find(
+    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
 /* found, or created as one that was only mentioned; NULL: no memory */
 ngx_http_agentstream_tr_message_t *ngx_http_agentstream_translate_message_get(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,

@@ -13,9 +13,6 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
-static ngx_http_agentstream_tr_message_t *
-    ngx_http_agentstream_translate_message_find(
-    ngx_http_agentstream_translate_t *tr, ngx_str_t *id);
 static ngx_int_t ngx_http_agentstream_translate_message_ours(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_message_t *m,
     ngx_http_agentstream_json_t *json, ngx_uint_t info, ngx_uint_t listed);
@@ -43,7 +40,7 @@ static ngx_http_agentstream_tr_message_t *
     ngx_http_agentstream_translate_t *tr);
 
 
-static ngx_http_agentstream_tr_message_t *
+ngx_http_agentstream_tr_message_t *
 ngx_http_agentstream_translate_message_find(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *id)
 {

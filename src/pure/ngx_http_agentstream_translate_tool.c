@@ -61,7 +61,9 @@ static void ngx_http_agentstream_translate_tool_drop(
 static ngx_int_t ngx_http_agentstream_translate_tool_send(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_tool_t *tool);
-static ngx_int_t ngx_http_agentstream_translate_tool_task(
+static ngx_uint_t ngx_http_agentstream_translate_tool_is(
+    ngx_http_agentstream_tr_state_t *st, const char *name);
+static ngx_int_t ngx_http_agentstream_translate_tool_effects(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
     ngx_http_agentstream_tr_state_t *st);
 
@@ -134,7 +136,7 @@ ngx_http_agentstream_translate_tool_update(
         st.tool.title = title;
     }
 
-    if (ngx_http_agentstream_translate_tool_task(tr, s, &st) != NGX_OK) {
+    if (ngx_http_agentstream_translate_tool_effects(tr, s, &st) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -652,25 +654,46 @@ ngx_http_agentstream_translate_tool_flush(ngx_http_agentstream_translate_t *tr,
 }
 
 
-/* handles a subagent whose creation was not seen, or happened in an earlier
-   turn */
+static ngx_uint_t
+ngx_http_agentstream_translate_tool_is(ngx_http_agentstream_tr_state_t *st,
+    const char *name)
+{
+    return st->tool.name.len == ngx_strlen(name)
+           && ngx_strncmp(st->tool.name.data, name, st->tool.name.len) == 0;
+}
+
+
+/*
+ * What else is known from a tool call: a subagent whose creation was not seen,
+ * or happened in an earlier turn; and, where there are no events, the plan that
+ * the call has written.
+ */
 
 static ngx_int_t
-ngx_http_agentstream_translate_tool_task(ngx_http_agentstream_translate_t *tr,
-    ngx_http_agentstream_tr_session_t *s, ngx_http_agentstream_tr_state_t *st)
+ngx_http_agentstream_translate_tool_effects(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_session_t *s,
+    ngx_http_agentstream_tr_state_t *st)
 {
     ngx_str_t   id;
-    ngx_uint_t  metadata;
+    ngx_uint_t  v;
+
+    if (tr->conf.stored
+        && st->tool.status == NGX_HTTP_AGENTSTREAM_ACP_COMPLETED
+        && ngx_http_agentstream_translate_tool_is(st, "todowrite"))
+    {
+        v = ngx_http_agentstream_json_get(st->json, st->input, "todos");
+
+        return ngx_http_agentstream_translate_ask_plan(tr, s, st->json, v);
+    }
 
     if (tr->conf.history
-        || st->tool.name.len != sizeof("task") - 1
-        || ngx_strncmp(st->tool.name.data, "task", sizeof("task") - 1) != 0)
+        || !ngx_http_agentstream_translate_tool_is(st, "task"))
     {
         return NGX_OK;
     }
 
-    metadata = ngx_http_agentstream_json_get(st->json, st->state, "metadata");
-    id = ngx_http_agentstream_opencode_text(st->json, metadata, "sessionId");
+    v = ngx_http_agentstream_json_get(st->json, st->state, "metadata");
+    id = ngx_http_agentstream_opencode_text(st->json, v, "sessionId");
 
     return ngx_http_agentstream_translate_session_child(tr, &id, &s->id);
 }

@@ -281,6 +281,24 @@ ngx_http_agentstream_store_sender(ngx_http_agentstream_zone_t *zone,
 }
 
 
+void
+ngx_http_agentstream_store_release(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *turn)
+{
+    ngx_http_agentstream_node_t  *node;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, turn);
+
+    if (node) {
+        node->released = 1;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
 ngx_int_t
 ngx_http_agentstream_store_orphan(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *turn)

@@ -233,6 +233,11 @@ ngx_uint_t ngx_http_agentstream_store_unqueue(ngx_http_agentstream_zone_t *zone,
 void ngx_http_agentstream_store_sender(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *turn, ngx_int_t n);
 
+/* a client was told that the turn goes on without it: from now on it counts as
+   read, whether somebody reads it or not */
+void ngx_http_agentstream_store_release(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *turn);
+
 
 /* A turn whose owner is dead */
 

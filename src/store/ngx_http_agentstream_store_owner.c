@@ -108,7 +108,8 @@ ngx_http_agentstream_store_watched(ngx_http_agentstream_zone_t *zone,
 
     ngx_http_agentstream_zone_lock(zone);
 
-    watched = ngx_http_agentstream_zone_watched_locked(zone, node);
+    watched = (node->released
+               || ngx_http_agentstream_zone_watched_locked(zone, node));
     *seen_at = node->seen_at;
 
     ngx_http_agentstream_zone_unlock(zone);

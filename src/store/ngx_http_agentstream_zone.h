@@ -107,6 +107,9 @@ struct ngx_http_agentstream_node_s {
                                                       one is being answered;
                                                       it can only be found
                                                       by its id */
+    uint32_t                             released; /* a client was told that it
+                                                      goes on without being
+                                                      read */
     /* settings of the location that started it, which a successor needs */
     uint32_t                             packets;
     uint32_t                             tool_kinds;
