@@ -242,6 +242,17 @@ my %SCENARIO = (
         return map { [$_, 'rest'] } @c;
     },
 
+    # the answer to a turn as one object
+
+    whole => sub {
+        my ($s, $arm) = @_;
+
+        $arm->();
+        return [$t->request('POST', "/sessions/$s/send-message",
+            headers => { Accept => 'application/json' },
+            body => { content => 'replay:bash-ok chunk=whole' }), 'json'];
+    },
+
     history => sub { return history(@_, 'application/json') },
     'history-sse' => sub { return history(@_, 'text/event-stream') },
 
