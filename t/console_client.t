@@ -3,7 +3,8 @@
 # The browser client: its unit tests under Node.js, and its size.
 #
 # Broken by: a resume that loses or repeats a packet, a retried POST that
-# starts a second turn, a reducer that forgets a type; 6,000 bytes, minified.
+# starts a second turn, a reducer that forgets a type, a name that becomes
+# another path; 6,200 bytes, minified.
 
 use strict;
 use warnings;
@@ -49,7 +50,7 @@ SKIP: {
                        --charset=utf8 $client/agentstream.js`;
 
     note("$size bytes, minified");
-    ok($size > 3000 && $size < 6000, 'less than 6 kB, minified');
+    ok($size > 3000 && $size < 6200, 'about 6 kB, minified');
 }
 
 done_testing();

@@ -329,8 +329,20 @@ export interface Session {
   [key: string]: unknown;
 }
 
+export interface SessionInit {
+  /** 1 to 80 of `A-Z a-z 0-9 . _ : ~ -`: the session of that name, new or not. */
+  name?: string;
+  title?: string;
+  agent?: string;
+  model?: { providerID: string; modelID: string };
+}
+
+/**
+ * A session is named by its id, or by `@` and its name. `sendMessage` creates
+ * the session of a name.
+ */
 export interface Client {
-  createSession(init?: { title?: string; [key: string]: unknown }): Promise<Session>;
+  createSession(init?: SessionInit): Promise<Session>;
   listSessions(): Promise<Session[]>;
   getSession(session: string): Promise<Session>;
   deleteSession(session: string): Promise<unknown>;

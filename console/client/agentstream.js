@@ -99,6 +99,12 @@ async function failure(response) {
   );
 }
 
+// A session's id, or "@" and its name.  What no path may have is encoded, so
+// that the server refuses it.
+
+const path = (session) =>
+  "/" + encodeURIComponent(session).replace(/%40|%3A/g, decodeURIComponent);
+
 export function createClient({
   base = "/sessions",
   fetch = globalThis.fetch,
@@ -167,8 +173,8 @@ export function createClient({
       try {
         const response = await call(
           send ? "POST" : "GET",
-          `/${session}/` +
-            (send ? "send-message" : "events" + (follow ? "?follow=1" : "")),
+          path(session) +
+            (send ? "/send-message" : "/events" + (follow ? "?follow=1" : "")),
           send && body,
           AbortSignal.any([abort.signal, ...(signal ? [signal] : [])]),
           {
@@ -242,11 +248,11 @@ export function createClient({
   return {
     createSession: (init = {}) => json("POST", "", init),
     listSessions: () => json("GET", ""),
-    getSession: (session) => json("GET", `/${session}`),
-    deleteSession: (session) => json("DELETE", `/${session}`),
-    turn: (session) => json("GET", `/${session}/turn`),
-    messages: (session) => json("GET", `/${session}/messages`),
-    interrupt: (session) => json("POST", `/${session}/interrupt`, {}),
+    getSession: (session) => json("GET", path(session)),
+    deleteSession: (session) => json("DELETE", path(session)),
+    turn: (session) => json("GET", `${path(session)}/turn`),
+    messages: (session) => json("GET", `${path(session)}/messages`),
+    interrupt: (session) => json("POST", `${path(session)}/interrupt`, {}),
 
     sendMessage(session, content, options = {}) {
       const { signal, onConnection, ...rest } = options;
@@ -266,11 +272,11 @@ export function createClient({
     attach: (session, options = {}) => stream(session, null, options),
 
     answerQuestion: (session, question, answers) =>
-      json("POST", `/${session}/questions/${question}/reply`, { answers }),
+      json("POST", `${path(session)}/questions/${question}/reply`, { answers }),
     rejectQuestion: (session, question) =>
-      json("POST", `/${session}/questions/${question}/reject`, {}),
+      json("POST", `${path(session)}/questions/${question}/reject`, {}),
     answerPermission: (session, permission, reply, message) =>
-      json("POST", `/${session}/permissions/${permission}/reply`, {
+      json("POST", `${path(session)}/permissions/${permission}/reply`, {
         reply,
         message,
       }),

@@ -426,3 +426,25 @@ test("the other calls", async (t) => {
     assert.equal(headers["content-type"], type, key);
   }
 });
+
+test("names: wherever an id is taken, and nothing else in a path", async (t) => {
+  const { server, client } = await world(t, { turn });
+
+  await client.createSession({ name: "task-42" });
+  await client.getSession("@telegram:-7:~x");
+  await client.answerQuestion("@task-42", "que_1", [["x"]]);
+  await collect(client.sendMessage("@task-42", "Hello"));
+  await client.deleteSession("@a/../b?c#d");
+
+  assert.deepEqual(server.log[0].body, { name: "task-42" });
+  assert.deepEqual(
+    server.log.map(({ key }) => key),
+    [
+      "POST /sessions",
+      "GET /sessions/@telegram:-7:~x",
+      "POST /sessions/@task-42/questions/que_1/reply",
+      "POST /sessions/@task-42/send-message",
+      "DELETE /sessions/@a%2F..%2Fb%3Fc%23d",
+    ],
+  );
+});
