@@ -3,7 +3,8 @@
 # "make run" starts, twice in a row; the curl command that it prints runs a
 # turn; an occupied port, or a demo that is already running, is named and left
 # alone; Ctrl-C ends everything that was started, including commands of the
-# agent.  With OWNERS=1 there are two users, who see nothing of each other.
+# agent.  The README's curl command for a name works.  With OWNERS=1 there are
+# two users, who see nothing of each other.
 #
 # Broken by: a port that is not looked at before something is started, the lock
 # left out, a stop that forgets one of the processes, no mark in OpenCode's
@@ -144,6 +145,18 @@ ok(!IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port{$_}),
 
 $demo = demo('second');
 like(up($demo), qr/^logs: /m, 'comes up again');
+
+# the README's line for a name
+
+my ($named) = slurp("$FindBin::Bin/../README.md")
+              =~ /^<!-- example: name -->\n```\n(.*?)^```$/ms;
+
+(undef, @args) = shellwords($named =~ s/\\\n//r =~ s/:8080/:$port{PORT}/r);
+$c = AgentStream::Client->curl(@args);
+$t->wait([$c], timeout => 60);
+check_turn($c, 'a name, as in README.md');
+is($t->request('GET', '/sessions/@task-42', port => $port{PORT})->status(), 200,
+   'its session');
 
 @all = family($demo->{pid});
 is($demo->stop('TERM', 30), 0, 'SIGTERM ends it');
