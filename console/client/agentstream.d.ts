@@ -312,8 +312,51 @@ export interface MessageFields {
   client_request_id?: string;
 }
 
+export interface WaitOptions extends StreamOptions {
+  /** Seconds to wait for the end of the turn. Default: until it ends. */
+  wait?: number;
+}
+
+export interface AnswerOptions extends WaitOptions {
+  /** This turn. Default: the running one, or the last one that is kept. */
+  turnId?: string;
+}
+
+/** The whole answer of a turn that is over. */
+export interface Answer {
+  turnId: string;
+  sessionId: string;
+  stopReason: StopReason;
+  usage: Usage | null;
+  /** What the agent said in all steps, without its subagents. */
+  text: string;
+  /** The last state of each call. */
+  toolCalls: (ToolCallStart | ToolCallProgress)[];
+  plan: PlanEntry[] | null;
+  /** OpenCode's own messages of this turn. */
+  messages: Record<string, any>[];
+  running?: undefined;
+}
+
+/** A turn that is not over yet. */
+export interface Running {
+  turnId: string;
+  sessionId: string;
+  running: true;
+}
+
+/** A turn that has begun, and may be over already. */
+export interface Started {
+  turnId: string;
+  /** The real id, also where the session was given by its name. */
+  sessionId: string;
+  running: boolean;
+}
+
+export type Content = string | ContentBlock[] | Record<string, unknown>;
+
 export interface AttachOptions extends StreamOptions {
-  /** Go on behind this packet. */
+  /** Go on behind this packet; `<turn id>:0`: all packets of that turn. */
   lastEventId?: string | null;
   /** Stay for the session's next turns. */
   follow?: boolean;
@@ -338,8 +381,8 @@ export interface SessionInit {
 }
 
 /**
- * A session is named by its id, or by `@` and its name. `sendMessage` creates
- * the session of a name.
+ * A session is named by its id, or by `@` and its name. `sendMessage`, `run`
+ * and `start` create the session of a name.
  */
 export interface Client {
   createSession(init?: SessionInit): Promise<Session>;
@@ -355,9 +398,36 @@ export interface Client {
    */
   sendMessage(
     session: string,
-    content: string | ContentBlock[] | Record<string, unknown>,
+    content: Content,
     options?: StreamOptions & MessageFields,
   ): AsyncGenerator<Packet, void>;
+  /**
+   * Runs a turn and gives its whole answer, or, after `wait` seconds, a turn
+   * that is still running. A request whose response is lost is repeated, and
+   * gets the same turn. A turn that fails throws.
+   */
+  run(
+    session: string,
+    content: Content,
+    options: WaitOptions & MessageFields & { wait: number },
+  ): Promise<Answer | Running>;
+  run(
+    session: string,
+    content: Content,
+    options?: WaitOptions & MessageFields,
+  ): Promise<Answer>;
+  /** Starts a turn: done as soon as OpenCode has the prompt. */
+  start(
+    session: string,
+    content: Content,
+    options?: StreamOptions & MessageFields,
+  ): Promise<Started>;
+  /** Waits for a turn that was started; null if there is none. */
+  answer(
+    session: string,
+    options: AnswerOptions & { wait: number },
+  ): Promise<Answer | Running | null>;
+  answer(session: string, options?: AnswerOptions): Promise<Answer | null>;
   /** The running turn, or the last one while it is retained. */
   attach(session: string, options?: AttachOptions): AsyncGenerator<Packet, void>;
   interrupt(session: string): Promise<{ interrupted: boolean }>;

@@ -1,7 +1,7 @@
 // A client for agentstream: OpenCode's turns as ACP packets over SSE.
 //
 // createClient() talks to the server; reduce() folds packets into a state that
-// a user interface can render.  No dependencies; browsers and Node 20.
+// a user interface can render.  No dependencies; browsers and Node 18.
 
 export class AgentStreamError extends Error {
   constructor(message, status = 0, packet = null) {
@@ -75,10 +75,43 @@ export async function* parseEvents(body, touch) {
 
 // ---- the client
 
-// not randomUUID(): a page without TLS has none
+// Not a secret: it only has to differ from all others.  A page without TLS has
+// no randomUUID(), and Node 18 has no crypto.
 
 const randomId = () =>
-  crypto.getRandomValues(new Uint32Array(4)).join("-");
+  Array.from({ length: 4 }, () => Math.floor(Math.random() * 2 ** 32)).join(
+    "-",
+  );
+
+// A signal that is aborted by another one, and by a silence of so many ms.
+// touch() ends the silence, end() aborts what is left.
+
+function watch(signal, ms) {
+  const abort = new AbortController();
+  const stop = () => abort.abort(signal?.reason);
+  let timer;
+
+  const touch = () => {
+    clearTimeout(timer);
+    timer = setTimeout(stop, ms);
+  };
+
+  signal?.throwIfAborted();
+  signal?.addEventListener("abort", stop);
+  touch();
+
+  return {
+    signal: abort.signal,
+    touch,
+    end() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+      stop();
+    },
+  };
+}
+
+const gone = () => new AgentStreamError("The turn is no longer kept", 410);
 
 // An error's body is its packet: as JSON, or as the only event of a stream.
 
@@ -141,6 +174,42 @@ export function createClient({
     return text ? JSON.parse(text) : null;
   };
 
+  // Waits before the next attempt, or gives up.
+
+  async function pause(failures, lost, signal, onConnection) {
+    if (failures > retries) {
+      throw new AgentStreamError(
+        "Connection lost: " + (lost?.message ?? "closed"),
+        lost?.status,
+        lost?.packet,
+      );
+    }
+
+    const delay =
+      Math.min(maxDelay, minDelay * 2 ** (failures - 1)) *
+      (0.5 + Math.random() / 2);
+
+    onConnection?.("resuming", { attempt: failures, delay });
+    await new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", done);
+        resolve();
+      };
+      const timer = setTimeout(done, delay);
+
+      signal?.addEventListener("abort", done);
+    });
+  }
+
+  // a text or a list of blocks, or a whole body
+
+  const prompt = (content, fields) => ({
+    client_request_id: randomId(),
+    ...(content.at ? { content } : content),
+    ...fields,
+  });
+
   // One or more connections, seen as one stream.  Before the first packet a
   // send is repeated as it was, client_request_id and all; after it, and for
   // an attach always, the stream goes on behind the last packet seen.
@@ -154,21 +223,9 @@ export function createClient({
     let failures = 0;
 
     for (;;) {
-      const abort = new AbortController();
-      const stop = () => abort.abort();
-      let timer;
-      let lost;
-
-      const touch = () => {
-        clearTimeout(timer);
-        timer = setTimeout(stop, silence);
-      };
-
-      signal?.throwIfAborted();
-
+      const live = watch(signal, silence);
       const send = body && !last;
-
-      touch();
+      let lost;
 
       try {
         const response = await call(
@@ -176,7 +233,7 @@ export function createClient({
           path(session) +
             (send ? "/send-message" : "/events" + (follow ? "?follow=1" : "")),
           send && body,
-          AbortSignal.any([abort.signal, ...(signal ? [signal] : [])]),
+          live.signal,
           {
             Accept: "text/event-stream",
             ...(last && { "Last-Event-ID": last }),
@@ -193,9 +250,9 @@ export function createClient({
 
         onConnection?.("live");
 
-        for await (const packet of parseEvents(response.body, touch)) {
+        for await (const packet of parseEvents(response.body, live.touch)) {
           if (body && last && turn(packet.id) !== turn(last)) {
-            throw new AgentStreamError("The turn is no longer kept", 410);
+            throw gone();
           }
 
           failures = 0;
@@ -209,39 +266,82 @@ export function createClient({
       } catch (error) {
         // what the server itself says of a send is final, too
 
-        if (
-          signal?.aborted ||
-          (error.status && (error.status < 500 || (send && error.packet)))
-        ) {
+        signal?.throwIfAborted();
+
+        if (error.status && (error.status < 500 || (send && error.packet))) {
           throw error;
         }
 
         lost = error;
       } finally {
-        clearTimeout(timer);
-        stop();
+        live.end();
       }
 
-      if (++failures > retries) {
-        throw new AgentStreamError(
-          "Connection lost: " + (lost?.message ?? "closed"),
-          lost?.status,
-          lost?.packet,
+      await pause(++failures, lost, signal, onConnection);
+    }
+  }
+
+  // One object about a turn: its answer, when it is over, or what is known when
+  // the caller does not want to wait any longer.  A request waits for 30 s and
+  // is followed by the next one, so that no proxy takes it for dead; one whose
+  // response is lost is repeated as it was.
+
+  async function whole(session, body, options) {
+    const { signal, turnId, wait = Infinity, async, onConnection } = options;
+    const until = Date.now() + wait * 1000;
+    let turn = turnId;
+    let failures = 0;
+
+    for (;;) {
+      const left = Math.min(30, Math.max(0, (until - Date.now()) / 1000));
+      const seconds = Math.ceil(left);
+      const live = watch(signal, seconds * 1000 + silence);
+      let lost;
+
+      try {
+        const send = body && !turn;
+        const response = await call(
+          send ? "POST" : "GET",
+          path(session) + (send ? "/send-message" : "/events"),
+          send && body,
+          live.signal,
+          {
+            Prefer: async ? "respond-async" : `wait=${seconds}`,
+            ...(turn && { "Last-Event-ID": `${turn}:0` }),
+          },
         );
+
+        if (!response.ok) {
+          throw await failure(response);
+        }
+
+        const answer = response.status === 204 ? null : await response.json();
+
+        if (turn && answer?.turnId !== turn) {
+          throw gone();
+        }
+
+        if (!answer?.running || async || Date.now() >= until) {
+          return answer;
+        }
+
+        turn = answer.turnId;
+        session = answer.sessionId;
+        failures = 0;
+        continue;
+      } catch (error) {
+        signal?.throwIfAborted();
+
+        if (error.status && (error.status < 500 || error.packet)) {
+          throw error;
+        }
+
+        lost = error;
+      } finally {
+        live.end();
       }
 
-      const delay =
-        Math.min(maxDelay, minDelay * 2 ** (failures - 1)) *
-        (0.5 + Math.random() / 2);
-
-      onConnection?.("resuming", { attempt: failures, delay });
-      await new Promise((resolve) => {
-        const timer = setTimeout(resolve, delay);
-
-        signal?.addEventListener("abort", () => {
-          resolve(clearTimeout(timer));
-        });
-      });
+      await pause(++failures, lost, signal, onConnection);
     }
   }
 
@@ -255,19 +355,33 @@ export function createClient({
     interrupt: (session) => json("POST", `${path(session)}/interrupt`, {}),
 
     sendMessage(session, content, options = {}) {
-      const { signal, onConnection, ...rest } = options;
+      const { signal, onConnection, ...fields } = options;
 
-      return stream(
-        session,
-        {
-          client_request_id: randomId(),
-          // a text or a list of blocks, or a whole body
-          ...(content.at ? { content } : content),
-          ...rest,
-        },
-        { signal, onConnection },
-      );
+      return stream(session, prompt(content, fields), { signal, onConnection });
     },
+
+    run(session, content, options = {}) {
+      const { signal, wait, onConnection, ...fields } = options;
+
+      return whole(session, prompt(content, fields), {
+        signal,
+        wait,
+        onConnection,
+      });
+    },
+
+    async start(session, content, options = {}) {
+      const { signal, onConnection, ...fields } = options;
+      const { turnId, sessionId, running } = await whole(
+        session,
+        prompt(content, fields),
+        { signal, onConnection, async: true },
+      );
+
+      return { turnId, sessionId, running: Boolean(running) };
+    },
+
+    answer: (session, options = {}) => whole(session, null, options),
 
     attach: (session, options = {}) => stream(session, null, options),
 

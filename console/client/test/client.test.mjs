@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
 
-import "./older.mjs";
 import { AgentStreamError, createClient, parseEvents } from "../agentstream.js";
 import { chunk, ended, mock, started } from "./mock.mjs";
 
@@ -447,4 +446,192 @@ test("names: wherever an id is taken, and nothing else in a path", async (t) => 
       "DELETE /sessions/@a%2F..%2Fb%3Fc%23d",
     ],
   );
+});
+
+const slow = [started, 400, chunk("Done."), ended];
+
+test("run: the whole answer, in one request", async (t) => {
+  const { server, client } = await world(t, { turn });
+  const answer = await client.run("@task", "Hello", { agent: "build" });
+  const [{ key, body, headers }] = server.log;
+
+  assert.equal(answer.text, words.join(""));
+  assert.equal(answer.stopReason, "end_turn");
+  assert.equal(key, "POST /sessions/@task/send-message");
+  assert.equal(headers.accept, "application/json");
+  assert.equal(headers.prefer, "wait=30");
+  assert.match(body.client_request_id, /^[\d-]{8,}$/);
+  assert.equal(body.agent, "build");
+  assert.deepEqual(Object.keys(body).sort(), [
+    "agent",
+    "client_request_id",
+    "content",
+  ]);
+  assert.equal(server.log.length, 1);
+});
+
+test("run: a lost response is asked for again, one turn", async (t) => {
+  const { server, client } = await world(t, {
+    turn,
+    faults: [
+      (_, response, { start, body }) => {
+        start(body.client_request_id);
+        response.destroy();
+        return true;
+      },
+      (_, response) => response.writeHead(504).end("<html>"),
+      (_, response) => {
+        response.writeHead(200, { "Content-Length": 100 });
+        response.write('{"turnId":');
+        setTimeout(() => response.destroy(), 5);
+        return true;
+      },
+    ],
+  });
+  const states = [];
+  const answer = await client.run("ses_1", "Hello", {
+    client_request_id: "mine",
+    onConnection: (state) => states.push(state),
+  });
+
+  assert.equal(answer.text, words.join(""));
+  assert.equal(server.turns.length, 1);
+  assert.equal(server.log.length, 4);
+  assert.ok(server.log.every(({ body }) => body.client_request_id === "mine"));
+  assert.deepEqual(states, Array(3).fill("resuming"));
+});
+
+test("run: a long turn is waited for in pieces, the same one", async (t) => {
+  const { server, client } = await world(t, { turn: slow });
+  const answer = await client.run("@task", "Hello");
+
+  assert.equal(answer.text, "Done.");
+  assert.deepEqual(
+    server.log.map(({ key, last }) => [key.replace("/sessions", ""), last]),
+    [
+      ["POST /@task/send-message", undefined],
+      ["GET /ses_1/events", "msg_turn1:0"],
+    ],
+  );
+
+  await assert.rejects(client.answer("ses_1", { turnId: "msg_other" }), {
+    status: 410,
+  });
+});
+
+test("run: what the server says of a turn is final", async (t) => {
+  const failed = { type: "error", message: "No model" };
+  const { server, client } = await world(t, {
+    turn: [started, failed],
+    faults: [(_, response) => response.writeHead(404).end("<html>")],
+  });
+
+  await assert.rejects(client.run("ses_1", "x"), { status: 404 });
+  await assert.rejects(client.run("ses_1", "x"), (error) => {
+    assert.ok(error instanceof AgentStreamError);
+    assert.deepEqual([error.status, error.packet], [502, failed]);
+    return true;
+  });
+  assert.equal(server.log.length, 2);
+});
+
+test("run: it waits no longer than told, and gives up at last", async (t) => {
+  const { server, client } = await world(t, { turn: slow });
+  const begin = Date.now();
+
+  // the server of this test takes a second for a hundredth
+
+  assert.deepEqual(await client.run("ses_1", "x", { wait: 0 }), {
+    turnId: "msg_turn1",
+    sessionId: "ses_1",
+    running: true,
+  });
+  assert.equal(server.log[0].headers.prefer, "wait=0");
+  assert.ok(Date.now() - begin < 350);
+
+  const lost = await world(t, {
+    faults: Array(9).fill((_, response) => response.destroy()),
+  });
+
+  await assert.rejects(lost.client.run("ses_1", "x"), /Connection lost/);
+  assert.equal(lost.server.log.length, 5);
+});
+
+test("run: abort before, while waiting, between attempts", async (t) => {
+  const { server, client } = await world(t, { turn: [started, 10000, ended] });
+  const abort = new AbortController();
+
+  await assert.rejects(
+    client.run("ses_1", "x", { signal: AbortSignal.abort() }),
+    { name: "AbortError" },
+  );
+  assert.equal(server.log.length, 0);
+
+  setTimeout(() => abort.abort(new Error("Enough")), 60);
+  await assert.rejects(
+    client.run("ses_1", "x", { signal: abort.signal }),
+    /Enough/,
+  );
+  assert.equal(server.turns.length, 1);
+
+  const pausing = new AbortController();
+  const dead = createClient({ base: "http://127.0.0.1:1", minDelay: 60000 });
+
+  await assert.rejects(
+    dead.run("ses_1", "x", {
+      signal: pausing.signal,
+      onConnection: () => setTimeout(() => pausing.abort(), 5),
+    }),
+    { name: "AbortError" },
+  );
+});
+
+test("start: begun, and come back for the answer or the stream", async (t) => {
+  const { server, client } = await world(t, {
+    turn: slow,
+    faults: [
+      (_, response, { start, body }) => {
+        start(body.client_request_id);
+        response.destroy();
+        return true;
+      },
+    ],
+  });
+  const begun = await client.start("@task", "Hello", { agent: "plan" });
+
+  assert.deepEqual(begun, {
+    turnId: "msg_turn1",
+    sessionId: "ses_1",
+    running: true,
+  });
+  assert.equal(server.log[1].headers.prefer, "respond-async");
+  assert.equal(server.log[1].body.agent, "plan");
+  assert.equal(server.turns.length, 1);
+
+  const { turnId, sessionId } = begun;
+  const [answer, packets] = await Promise.all([
+    client.answer(sessionId, { turnId }),
+    collect(client.attach(sessionId, { lastEventId: `${turnId}:0` })),
+  ]);
+
+  assert.equal(answer.text, "Done.");
+  assert.equal(answer.turnId, turnId);
+  assert.equal(textOf(packets), "Done.");
+  assert.equal(packets[0].type, "turn_started");
+
+  // one that is over when it is asked for
+
+  const again = await client.start("@task", "Hello", {
+    client_request_id: server.log[0].body.client_request_id,
+  });
+
+  assert.deepEqual(again, { ...begun, running: false });
+});
+
+test("answer: of the last turn, or none", async (t) => {
+  const { client } = await world(t, { turn });
+
+  assert.equal(await client.answer("ses_1"), null);
+  await client.run("ses_1", "x");
+  assert.equal((await client.answer("ses_1")).text, words.join(""));
 });

@@ -80,6 +80,35 @@ export async function mock({ turn = [], faults = [], history = [] } = {}) {
     }
   }
 
+  // The whole answer when the turn is over, or 202.  `Prefer` is taken in
+  // hundredths of its seconds.
+
+  async function whole(request, response, journal) {
+    const prefer = request.headers.prefer ?? "";
+    const [, seconds = prefer === "respond-async" ? 0 : Infinity] =
+      /^wait=(\d+)$/.exec(prefer) ?? [];
+    const until = Date.now() + seconds * 10;
+    const about = { turnId: journal.id, sessionId: "ses_1" };
+
+    while (!journal.done) {
+      if (Date.now() >= until) {
+        return json(response, 202, { ...about, running: true });
+      }
+
+      await sleep(2);
+    }
+
+    const { stopReason, type, message } = turn.at(-1);
+
+    if (type === "error") {
+      return json(response, 502, { type, message });
+    }
+
+    const text = turn.map((step) => step.content?.text ?? "").join("");
+
+    return json(response, 200, { ...about, stopReason, text, toolCalls: [] });
+  }
+
   const server = createServer(async (request, response) => {
     const chunks = [];
 
@@ -95,6 +124,7 @@ export async function mock({ turn = [], faults = [], history = [] } = {}) {
     log.push({ key, body, last, headers: request.headers });
 
     const context = { read, start, json, turns, body, last };
+    const answers = request.headers.accept === "application/json";
 
     if (await faults.shift()?.(request, response, context)) {
       return;
@@ -102,8 +132,11 @@ export async function mock({ turn = [], faults = [], history = [] } = {}) {
 
     if (/send-message$/.test(request.url)) {
       const known = turns.find((t) => t.key === body.client_request_id);
+      const journal = known ?? start(body.client_request_id);
 
-      return read(response, known ?? start(body.client_request_id), 0);
+      return answers
+        ? whole(request, response, journal)
+        : read(response, journal, 0);
     }
 
     if (/\/events/.test(request.url)) {
@@ -116,7 +149,9 @@ export async function mock({ turn = [], faults = [], history = [] } = {}) {
         return response.end();
       }
 
-      return read(response, journal, from);
+      return answers
+        ? whole(request, response, journal)
+        : read(response, journal, from);
     }
 
     if (/\/messages$/.test(request.url)) {
