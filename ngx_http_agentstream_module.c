@@ -19,6 +19,7 @@
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_line.h"
+#include "ngx_http_agentstream_module_check.h"
 #include "ngx_http_agentstream_module_value.h"
 #include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_output.h"
@@ -339,6 +340,10 @@ ngx_http_agentstream_init(ngx_conf_t *cf)
         return NGX_OK;
     }
 
+    if (ngx_http_agentstream_module_check(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     ngx_http_agentstream_call_init_filters();
 
     return ngx_http_agentstream_call_init_headers(cf);
@@ -359,6 +364,7 @@ ngx_http_agentstream_create_main_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     amcf->zone = NULL;
+     *     amcf->places = NULL;
      *     amcf->used = 0;
      */
 
@@ -502,9 +508,11 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_agentstream_loc_conf_t *prev = parent;
     ngx_http_agentstream_loc_conf_t *conf = child;
 
-    ngx_http_core_loc_conf_t  *clcf;
+    ngx_http_core_loc_conf_t          *clcf;
+    ngx_http_agentstream_main_conf_t  *amcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
 
     ngx_http_agentstream_server_name(cf, &conf->server_name);
     ngx_http_agentstream_merge_block(clcf, conf, prev);
@@ -541,7 +549,7 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_HTTP_AGENTSTREAM_PACKETS_ALL);
     ngx_conf_merge_value(conf->max_steps, prev->max_steps, 500);
     ngx_conf_merge_size_value(conf->turn_size, prev->turn_size,
-                              8 * 1024 * 1024);
+                              ngx_min(8 * 1024 * 1024, amcf->zone_size));
     ngx_conf_merge_size_value(conf->event_size, prev->event_size,
                               4 * 1024 * 1024);
 
@@ -623,6 +631,10 @@ ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
+    if (clcf->handler) {
+        return NGX_HTTP_AGENTSTREAM_MODULE_BESIDE;
+    }
+
     cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
     amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
 
@@ -632,7 +644,7 @@ ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     amcf->used = 1;
     clcf->handler = ngx_http_agentstream_request_handler;
 
-    return NGX_CONF_OK;
+    return ngx_http_agentstream_module_place(cf, alcf);
 }
 
 

@@ -46,6 +46,10 @@ typedef struct {
     ngx_uint_t                           used;       /* a location has
                                                         "agentstream" or
                                                         "agentstream_status" */
+    ngx_array_t                         *places;     /* where "agentstream"
+                                                        stands, for
+                                                        module_check; or
+                                                        NULL */
 } ngx_http_agentstream_main_conf_t;
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# The examples of docs/access.md for passwords, your own login service, and
-# addresses: a client that is refused does not reach OpenCode, and one that is
+# The examples of docs/access.md for passwords, OpenCode's own one, your own
+# login service, and addresses: a client that is refused does not reach OpenCode, and one that is
 # accepted can do everything.  The login service is told which session will be
 # served.
 #
@@ -86,6 +86,22 @@ EOF
 
     $t->finish();
 }
+
+# OpenCode's own password: nginx sends it, whatever the client sends
+
+my $t = AgentStream->new(conf => example('access.md', 'opencode_password'));
+
+check_turn($t->turn($t->session(), 'text:5:8:0',
+                    headers => { Authorization => 'Basic eDp5' }),
+           'opencode_password: a turn');
+
+my @calls = @{ $t->control('log') };
+
+cmp_ok(scalar @calls, '>', 2, 'opencode_password: OpenCode was asked');
+is_deeply([grep { ($_->{headers}{authorization} // '')
+                  ne 'Basic b3BlbmNvZGU6c2VjcmV0' } @calls], [],
+          'opencode_password: always with the password');
+$t->finish();
 
 done_testing();
 

@@ -1,9 +1,13 @@
 #!/usr/bin/perl
 
 # Configurations that must be refused are refused when nginx starts, with the
-# reason and the line; valid ones are accepted.
+# reason and the line; valid ones are accepted.  What works, but is probably not
+# meant, is accepted with a warning, which has the line of "agentstream"; what is
+# meant has none.
 #
-# Broken by: a check left out of a directive's handler or of the merge.
+# Broken by: a check left out of a directive's handler, of the merge or of
+# module_check; a location that nginx would find for the prefix and module_check
+# does not (nested, exact, "^~", regular expressions), or the other way round.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -59,6 +63,46 @@ my @bad = (
     ['a status beside the routes', location => 'agentstream_status;'],
     ['routes beside the status', server =>
      "location /x { agentstream_status; agentstream /oc/; } $internal"],
+    ['proxy_pass after it', server =>
+     'location /x { agentstream /oc/; proxy_pass http://127.0.0.1:9; }'
+     . $internal],
+    ['proxy_pass before it', server =>
+     'location /x { proxy_pass http://127.0.0.1:9; agentstream /oc/; }'
+     . $internal],
+    ['a prefix without location', server =>
+     "location /x { agentstream /code/; } $internal"],
+    ['a prefix with an exact location only', server =>
+     'location /x { agentstream /code/; }'
+     . 'location = /code/ { internal; proxy_pass http://127.0.0.1:9/; }'],
+    ['a prefix that leads to itself', server =>
+     "location /x { agentstream /x/oc/; } $internal"],
+    ['a prefix that leads to another one', server =>
+     "location /x { agentstream /y/; } location /y { agentstream /oc/; }"
+     . $internal],
+    ['a prefix that leads to the status', server =>
+     "location /x { agentstream /y/; } location /y/ { agentstream_status; }"],
+);
+
+my $open = qr/leads to the location "[^"]+", which is not "internal": clients/;
+
+my @warned = (
+    ['not internal', $open, server =>
+     'location /x { agentstream /code/; }'
+     . 'location /code/ { proxy_pass http://127.0.0.1:9/; }'],
+    ['served by /', $open, server =>
+     'location /x { agentstream /code/; } location / { root /nowhere; }'],
+    ['a regular expression before it', $open, server =>
+     "location /x { agentstream /oc/; } $internal"
+     . 'location ~ ^/oc/ses { proxy_pass http://127.0.0.1:9; }'],
+    ['nested', $open, server => 'location /x { agentstream /oc2/; }'
+     . 'location /oc2/ { proxy_pass http://127.0.0.1:9/;'
+     . ' location /oc2/event { internal; proxy_pass http://127.0.0.1:9/; } }'],
+    ['a turn larger than the zone',
+     qr/"agentstream_turn_size" is larger than "agentstream_zone"/,
+     http => 'agentstream_zone 1m; agentstream_turn_size 2m;'],
+    ['a time for nothing',
+     qr/"agentstream_detach_timeout" has no effect without "agentstream_on_/,
+     location => 'agentstream_detach_timeout 5s;'],
 );
 
 my @good = (
@@ -80,6 +124,28 @@ my @good = (
      'agentstream_model ""; agentstream_agent "";'],
     ['a status', server => 'location ~ ^/x$ { agentstream_status; }'],
     ['a time for a server', server => 'agentstream_keepalive 500ms;'],
+    ['a time to leave', location =>
+     'agentstream_detach_timeout 5s; agentstream_on_disconnect abort;'],
+    ['a turn as large as the zone', http =>
+     'agentstream_zone 1m; agentstream_turn_size 1m;'],
+    ['a prefix below the location', server => 'location /x {
+        agentstream /x/oc/;
+        location /x/oc/ { internal; proxy_pass http://127.0.0.1:9/; } }'],
+    ['no regular expressions', server => 'location /x { agentstream /oc2/; }
+        location ^~ /oc2/ { internal; proxy_pass http://127.0.0.1:9/; }
+        location ~ ^/oc2/ses { proxy_pass http://127.0.0.1:9; }'],
+    ['a regular expression', server => 'location /x { agentstream /oc2/; }
+        location ~ ^/oc2/ { internal; proxy_pass http://127.0.0.1:9; }'],
+    ['nested', server => 'location /x { agentstream /oc2/; }
+        location /oc2/ { proxy_pass http://127.0.0.1:9/;
+            location /oc2/session/ { internal; proxy_pass http://127.0.0.1:9/; }
+        }'],
+    ['many locations', server => 'location /x { agentstream /m/; }
+        location /m/ { internal; proxy_pass http://127.0.0.1:9/; }'
+     . join '', map { "location /m$_ { return 204; } location /$_/m { }" }
+                1 .. 40],
+    ['a handler in "if"', server => "location /x { agentstream /oc/;
+        if (\$arg_x) { proxy_pass http://127.0.0.1:9; } } $internal"],
 );
 
 my $t = AgentStream->new(nginx => 0, opencode => 'none');
@@ -89,6 +155,16 @@ for (@good) {
     my ($said, $good) = with($where, $text);
 
     ok($good, "$name: accepted") or diag($said);
+    unlike($said, qr/\[warn\]/, "$name: without a warning");
+}
+
+for (@warned) {
+    my ($name, $warning, $where, $text) = @$_;
+    my ($said, $good) = with($where, $text);
+
+    ok($good, "$name: accepted") or diag($said);
+    like($said, qr/\[warn\] .*$warning.* in \S+:\d+$/m, "$name: warned")
+        or diag($said);
 }
 
 for (@bad) {

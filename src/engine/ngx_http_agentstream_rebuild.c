@@ -51,6 +51,12 @@ static void ngx_http_agentstream_rebuild_tell(
     ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status);
 static void ngx_http_agentstream_rebuild_error(
     ngx_http_agentstream_rebuild_t *rb, ngx_uint_t code, const char *message);
+static void ngx_http_agentstream_rebuild_unreachable(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t status,
+    ngx_uint_t nonsense);
+static void ngx_http_agentstream_rebuild_end(
+    ngx_http_agentstream_rebuild_t *rb, ngx_uint_t code, const char *message,
+    ngx_str_t *details);
 static void ngx_http_agentstream_rebuild_nothing(
     ngx_http_agentstream_rebuild_t *rb);
 static void ngx_http_agentstream_rebuild_break(
@@ -235,9 +241,6 @@ static ngx_int_t
 ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
     ngx_http_agentstream_call_t *call)
 {
-    ngx_uint_t   code;
-    const char  *reason;
-
     rb->call = NULL;
 
     if (call->status == NGX_HTTP_OK) {
@@ -245,15 +248,13 @@ ngx_http_agentstream_rebuild_answered(ngx_http_agentstream_rebuild_t *rb,
     }
 
     if (call->status == NGX_HTTP_NOT_FOUND) {
-        code = NGX_HTTP_NOT_FOUND;
-        reason = "Session not found";
+        ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_NOT_FOUND,
+                                           "Session not found");
 
     } else {
-        reason = ngx_http_agentstream_opencode_failure(call->status,
-                                                       call->nonsense, &code);
+        ngx_http_agentstream_rebuild_unreachable(rb, call->status,
+                                                 call->nonsense);
     }
-
-    ngx_http_agentstream_rebuild_error(rb, code, reason);
 
     return NGX_ERROR;
 }
@@ -435,8 +436,7 @@ ngx_http_agentstream_rebuild_reconciled(void *data, ngx_uint_t status,
     if (status != NGX_HTTP_OK) {
 
         if (++rb->tries > NGX_HTTP_AGENTSTREAM_REBUILD_TRIES) {
-            ngx_http_agentstream_rebuild_error(rb, NGX_HTTP_BAD_GATEWAY,
-                                              "OpenCode cannot be reached");
+            ngx_http_agentstream_rebuild_unreachable(rb, status, 0);
             return;
         }
 
@@ -523,6 +523,28 @@ ngx_http_agentstream_rebuild_error(ngx_http_agentstream_rebuild_t *rb,
 }
 
 
+/* OpenCode did not answer, or gave a wrong answer */
+
+static void
+ngx_http_agentstream_rebuild_unreachable(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t status, ngx_uint_t nonsense)
+{
+    ngx_http_agentstream_outcome_t  outcome;
+
+    ngx_http_agentstream_outcome_failed(&outcome, status, NULL);
+
+    if (nonsense) {
+        ngx_http_agentstream_outcome_unread(&outcome, NGX_DECLINED);
+    }
+
+    ngx_http_agentstream_rebuild_end(rb, outcome.code, outcome.reason,
+                                     outcome.details.len ? &outcome.details
+                                                         : NULL);
+
+    rb->args.handler(rb->args.data);
+}
+
+
 static void
 ngx_http_agentstream_rebuild_nothing(ngx_http_agentstream_rebuild_t *rb)
 {
@@ -545,6 +567,27 @@ void
 ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
     ngx_uint_t code, const char *message)
 {
+    ngx_http_agentstream_rebuild_end(rb, code, message, NULL);
+}
+
+
+static void
+ngx_http_agentstream_rebuild_end(ngx_http_agentstream_rebuild_t *rb,
+    ngx_uint_t code, const char *message, ngx_str_t *details)
+{
+    ngx_str_t   text;
+    ngx_uint_t  level;
+
+    /* JSON of the module itself, or nothing */
+    text = details ? *details : (ngx_str_t) ngx_null_string;
+
+    level = (code >= 500) ? NGX_LOG_ERR : NGX_LOG_INFO;
+
+    ngx_log_error(level, ngx_cycle->log, 0,
+                  "agentstream rebuild: failed with %ui (%s)%s%V, "
+                  "session %V", code, message, details ? " " : "", &text,
+                  &rb->args.target->session);
+
     rb->nothing = 0;
     rb->over = 1;
     rb->status = code;
@@ -553,7 +596,8 @@ ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
                                         ngx_http_agentstream_clock_timestamp(),
                                         ngx_current_msec);
 
-    if (ngx_http_agentstream_translate_fail(rb->translate, code, message, NULL)
+    if (ngx_http_agentstream_translate_fail(rb->translate, code, message,
+                                            details)
         != NGX_OK)
     {
         rb->broken = 1;

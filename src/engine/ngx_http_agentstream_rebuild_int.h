@@ -14,6 +14,7 @@
 #include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_clock.h"
+#include "ngx_http_agentstream_outcome.h"
 #include "ngx_http_agentstream_rebuild.h"
 #include "ngx_http_agentstream_reconcile.h"
 #include "ngx_http_agentstream_store.h"

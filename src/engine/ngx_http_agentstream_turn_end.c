@@ -198,13 +198,18 @@ void
 ngx_http_agentstream_turn_fail(ngx_http_agentstream_turn_t *turn,
     ngx_uint_t code, const char *reason, ngx_str_t *details)
 {
+    ngx_str_t   text;
     ngx_uint_t  level;
+
+    /* JSON of the module itself, or nothing */
+    text = details ? *details : (ngx_str_t) ngx_null_string;
 
     level = (code >= 500) ? NGX_LOG_ERR : NGX_LOG_INFO;
 
     ngx_log_error(level, ngx_cycle->log, 0,
-                  "agentstream turn: failed with %ui (%s), session %V, "
-                  "turn %V", code, reason, &turn->session, &turn->id);
+                  "agentstream turn: failed with %ui (%s)%s%V, session %V, "
+                  "turn %V", code, reason, details ? " " : "", &text,
+                  &turn->session, &turn->id);
 
     if (ngx_http_agentstream_store_last(turn->node) == 0) {
         /* no packet was sent yet, so the HTTP status can tell */

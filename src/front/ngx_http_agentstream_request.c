@@ -390,7 +390,8 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
     u_char                              buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
     ngx_int_t                           rc;
     ngx_buf_t                          *b;
-    ngx_str_t                           text;
+    ngx_str_t                           text, id;
+    ngx_uint_t                          level;
     ngx_http_request_t                 *r;
     ngx_http_agentstream_wire_t        *wire;
     ngx_http_agentstream_record_t       record;
@@ -401,8 +402,14 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
 
     text = ngx_http_agentstream_text_escape(buf, message);
 
-    ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                  "agentstream request: refused with %ui (%V)", status, &text);
+    /* JSON of the module itself: a status of OpenCode, or the id of a turn */
+    id = details ? *details : (ngx_str_t) ngx_null_string;
+
+    level = (status >= 500) ? NGX_LOG_ERR : NGX_LOG_INFO;
+
+    ngx_log_error(level, r->connection->log, 0,
+                  "agentstream request: refused with %ui (%V)%s%V", status,
+                  &text, details ? " " : "", &id);
 
     rc = ngx_http_discard_request_body(r);
     if (rc != NGX_OK) {

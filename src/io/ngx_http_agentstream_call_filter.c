@@ -23,6 +23,8 @@
 
 static ngx_int_t ngx_http_agentstream_call_header_filter(
     ngx_http_request_t *r);
+static void ngx_http_agentstream_call_refused(
+    ngx_http_agentstream_call_t *call, ngx_log_t *log);
 static ngx_int_t ngx_http_agentstream_call_enlarge(ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
@@ -67,6 +69,10 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
     call->status = r->headers_out.status;
     call->answered = 1;
 
+    if (call->status >= NGX_HTTP_BAD_REQUEST && !call->subscription) {
+        ngx_http_agentstream_call_refused(call, r->connection->log);
+    }
+
     r->header_sent = 1;
     r->filter_need_in_memory = 1;
 
@@ -92,6 +98,29 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
     }
 
     return r->upstream ? ngx_http_agentstream_call_enlarge(r) : NGX_OK;
+}
+
+
+/*
+ * That something is not found, or conflicts, can be a client's mistake.
+ * Anything else is a matter for whoever has configured the location or runs
+ * OpenCode, for example a wrong password.
+ */
+
+static void
+ngx_http_agentstream_call_refused(ngx_http_agentstream_call_t *call,
+    ngx_log_t *log)
+{
+    ngx_uint_t  level;
+
+    level = (call->status == NGX_HTTP_BAD_REQUEST
+             || call->status == NGX_HTTP_NOT_FOUND
+             || call->status == NGX_HTTP_CONFLICT)
+            ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, log, 0,
+                  "agentstream call: OpenCode answered with status %ui",
+                  call->status);
 }
 
 
