@@ -28,6 +28,7 @@ typedef struct {
     ngx_http_agentstream_output_t       *output;
     ngx_http_agentstream_wire_t         *failed;
     ngx_http_agentstream_wire_state_t   *state;    /* of the output's wire */
+    uint64_t                             skip;
     ngx_uint_t                           retry;    /* send how long to wait
                                                       before reconnecting */
 } ngx_http_agentstream_reader_t;
@@ -42,6 +43,9 @@ static ngx_int_t ngx_http_agentstream_reader_state(
 static ngx_int_t ngx_http_agentstream_reader_spell(
     ngx_http_agentstream_reader_t *reader,
     ngx_http_agentstream_batch_t *batch, u_char **start, u_char **last);
+static u_char *ngx_http_agentstream_reader_write(
+    ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_batch_t *batch, u_char *p);
 static void ngx_http_agentstream_reader_sent_handler(void *data);
 static void ngx_http_agentstream_reader_destroy(void *data);
 
@@ -70,11 +74,14 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     reader->request = r;
     reader->output = args->output;
     reader->failed = args->failed;
+    reader->skip = args->skip;
     reader->retry = !args->sender;
 
     if (ngx_http_agentstream_reader_state(reader, args->wire) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+
+    reader->state->answered = args->answered;
 
     f = &reader->follower;
 
@@ -223,7 +230,9 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
 
     /* the wire says only after the records that the response ends here */
 
-    size += (size || batch->end) ? wire->end_size : 0;
+    if (size || batch->end) {
+        size += wire->end_size + reader->state->pending;
+    }
 
     if (size == 0) {
         return NGX_OK;
@@ -243,8 +252,12 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
         reader->retry = 0;
     }
 
-    while (ngx_http_agentstream_follower_next(batch, &record) == NGX_OK) {
-        p = wire->record(reader->state, p, &record);
+    p = ngx_http_agentstream_reader_write(reader, batch, p);
+
+    if (reader->state->failed) {
+        ngx_http_agentstream_output_free(*start);
+        *start = NULL;
+        return NGX_ERROR;
     }
 
     if (reader->state->waits && batch->all) {
@@ -264,6 +277,34 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
     *last = p;
 
     return NGX_OK;
+}
+
+
+static u_char *
+ngx_http_agentstream_reader_write(ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_batch_t *batch, u_char *p)
+{
+    u_char                             *end;
+    ngx_http_agentstream_wire_t        *wire;
+    ngx_http_agentstream_record_t       record;
+    ngx_http_agentstream_wire_state_t  *state;
+
+    wire = reader->output->wire;
+    state = reader->state;
+
+    while (ngx_http_agentstream_follower_next(batch, &record) == NGX_OK) {
+
+        /* a rebuilt turn is told from its beginning */
+        state->silent = (record.seq <= reader->skip && !batch->rebuilt);
+
+        end = wire->record(state, p, &record);
+
+        if (!state->silent) {
+            p = end;
+        }
+    }
+
+    return p;
 }
 
 

@@ -33,6 +33,12 @@ typedef struct {
     ngx_str_t                            turn;     /* its id, or empty */
     uint64_t                             seq;      /* the client has the turn up
                                                       to this packet */
+    uint64_t                             skip;     /* a sender has the packets
+                                                      up to this one, from an
+                                                      earlier response that its
+                                                      wire continues */
+    ngx_array_t                         *answered;     /* see wire_state_t; or
+                                                          NULL */
     unsigned                             sender:1; /* it sent the prompt, and
                                                       reads its turn from the
                                                       first packet on */

@@ -80,7 +80,7 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
     req->request = r;
     req->output.request = r;
     req->conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
-    req->protocol = ngx_http_agentstream_request_protocols[req->conf->protocol];
+    req->protocol = ngx_http_agentstream_request_protocol(req->conf);
 
     ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
 
@@ -121,6 +121,13 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
     }
 
     return NGX_DONE;
+}
+
+
+ngx_http_agentstream_request_protocol_t *
+ngx_http_agentstream_request_protocol(ngx_http_agentstream_loc_conf_t *conf)
+{
+    return ngx_http_agentstream_request_protocols[conf->protocol];
 }
 
 
@@ -205,9 +212,11 @@ ngx_http_agentstream_request_ids(ngx_http_agentstream_request_t *req)
         return NGX_DECLINED;
     }
 
-    if (!ngx_http_agentstream_request_names(&segments[0])) {
+    if (!ngx_http_agentstream_request_names(&req->path)) {
         return ngx_http_agentstream_request_error(req, NGX_HTTP_BAD_REQUEST,
-                                                  "Not a session id", NULL);
+                                                  req->protocol->names
+                                                  ? "Not a name of a session"
+                                                  : "Not a session id", NULL);
     }
 
     if (req->path.nsegments < 3) {

@@ -87,6 +87,9 @@ typedef struct {
 
     /* whether a client that prefers JSON gets the whole answer at once */
     ngx_uint_t                            whole;
+
+    /* whether the first segment of a path is always a name, without "@" */
+    ngx_uint_t                            names;
 } ngx_http_agentstream_request_protocol_t;
 
 /* docs/protocol.md */
@@ -100,6 +103,9 @@ typedef struct {
     ngx_str_t                             segments[
                                               NGX_HTTP_AGENTSTREAM_SEGMENTS];
     ngx_uint_t                            nsegments;
+    ngx_str_t                             name;    /* of the session, if the
+                                                      first segment has one */
+    ngx_uint_t                            named;   /* it has */
 } ngx_http_agentstream_request_path_t;
 
 
@@ -136,13 +142,18 @@ struct ngx_http_agentstream_request_s {
 };
 
 
+/* the protocol of a location */
+ngx_http_agentstream_request_protocol_t *ngx_http_agentstream_request_protocol(
+    ngx_http_agentstream_loc_conf_t *conf);
+
 /* NGX_OK, or the status with which the path is refused */
 ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,
     ngx_http_agentstream_request_path_t *path);
 
-/* whether a segment of a path has the form of a session's id, or of "@" and a
+/* whether the first segment of a path has the form of a session's id, or of a
    name */
-ngx_uint_t ngx_http_agentstream_request_names(ngx_str_t *segment);
+ngx_uint_t ngx_http_agentstream_request_names(
+    ngx_http_agentstream_request_path_t *path);
 
 /* reads "Accept" and "Prefer", for a response that depends on them; NGX_OK, or
    what the handler returns */
@@ -158,11 +169,11 @@ ngx_int_t ngx_http_agentstream_request_target(
 ngx_int_t ngx_http_agentstream_request_scope(ngx_http_request_t *r,
     ngx_http_agentstream_name_scope_t *scope);
 
-/* the id that a segment of a path stands for; NGX_DECLINED: it is not the
-   owner's, NGX_ERROR: it cannot be computed, see request_nameless() */
+/* the id that the first segment of a path stands for; NGX_DECLINED: it is not
+   the owner's, NGX_ERROR: it cannot be computed, see request_nameless() */
 ngx_int_t ngx_http_agentstream_request_session_id(ngx_http_request_t *r,
-    ngx_http_agentstream_name_scope_t *scope, ngx_str_t *segment,
-    ngx_str_t *session);
+    ngx_http_agentstream_name_scope_t *scope,
+    ngx_http_agentstream_request_path_t *path, ngx_str_t *session);
 ngx_int_t ngx_http_agentstream_request_nameless(
     ngx_http_agentstream_request_t *req);
 

@@ -78,5 +78,6 @@ ngx_http_agentstream_request_protocol_t  ngx_http_agentstream_request_packets =
     &ngx_http_agentstream_wire_events,
     &ngx_http_agentstream_wire_plain,
     &ngx_http_agentstream_wire_array,
-    1
+    1,
+    0
 };

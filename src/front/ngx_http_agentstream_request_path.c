@@ -34,6 +34,7 @@ ngx_http_agentstream_request_split(ngx_http_request_t *r,
 
     name = &conf->name;
     path->nsegments = 0;
+    path->named = 0;
 
     /* the path of a subrequest comes from the configuration */
 
@@ -83,6 +84,17 @@ ngx_http_agentstream_request_split(ngx_http_request_t *r,
     }
 
     path->nsegments = n;
+
+    if (n) {
+        path->name = path->segments[0];
+        path->named = ngx_http_agentstream_request_protocol(conf)->names;
+
+        if (!path->named && path->name.data[0] == '@') {
+            path->name.data++;
+            path->name.len--;
+            path->named = 1;
+        }
+    }
 
     return NGX_OK;
 }
@@ -160,12 +172,12 @@ ngx_http_agentstream_request_session(ngx_http_request_t *r,
     if (conf->prefix.len == 0
         || ngx_http_agentstream_request_split(r, &path) != NGX_OK
         || path.nsegments == 0
-        || !ngx_http_agentstream_request_names(&path.segments[0]))
+        || !ngx_http_agentstream_request_names(&path))
     {
         return;
     }
 
-    if (path.segments[0].data[0] != '@') {
+    if (!path.named) {
         *session = path.segments[0];
         return;
     }
@@ -174,8 +186,7 @@ ngx_http_agentstream_request_session(ngx_http_request_t *r,
 
     if (ngx_http_agentstream_request_scope(r, &scope) != NGX_OK
         || (conf->owner && scope.owner.len == 0)
-        || ngx_http_agentstream_request_session_id(r, &scope,
-                                                   &path.segments[0], session)
+        || ngx_http_agentstream_request_session_id(r, &scope, &path, session)
            != NGX_OK)
     {
         ngx_str_null(session);

@@ -27,18 +27,11 @@ static ngx_uint_t ngx_http_agentstream_request_known(ngx_str_t *owner);
 
 
 ngx_uint_t
-ngx_http_agentstream_request_names(ngx_str_t *segment)
+ngx_http_agentstream_request_names(ngx_http_agentstream_request_path_t *path)
 {
-    ngx_str_t  name;
-
-    if (segment->data[0] != '@') {
-        return ngx_http_agentstream_opencode_session_id(segment);
-    }
-
-    name.data = segment->data + 1;
-    name.len = segment->len - 1;
-
-    return ngx_http_agentstream_name_valid(&name);
+    return path->named
+           ? ngx_http_agentstream_name_valid(&path->name)
+           : ngx_http_agentstream_opencode_session_id(&path->segments[0]);
 }
 
 
@@ -67,8 +60,7 @@ ngx_http_agentstream_request_target(ngx_http_agentstream_request_t *req)
 
     if (req->path.nsegments) {
         rc = ngx_http_agentstream_request_session_id(r, &req->scope,
-                                                     &req->path.segments[0],
-                                                     &session);
+                                                     &req->path, &session);
         if (rc == NGX_DECLINED) {
             return ngx_http_agentstream_request_error(req, NGX_HTTP_NOT_FOUND,
                                                       "Session not found",
@@ -79,7 +71,7 @@ ngx_http_agentstream_request_target(ngx_http_agentstream_request_t *req)
             return ngx_http_agentstream_request_nameless(req);
         }
 
-        req->named = (req->path.segments[0].data[0] == '@');
+        req->named = req->path.named;
     }
 
     if (ngx_http_agentstream_target_init(&req->target, r->pool, req->conf,
@@ -210,24 +202,20 @@ ngx_http_agentstream_request_known(ngx_str_t *owner)
 
 ngx_int_t
 ngx_http_agentstream_request_session_id(ngx_http_request_t *r,
-    ngx_http_agentstream_name_scope_t *scope, ngx_str_t *segment,
-    ngx_str_t *session)
+    ngx_http_agentstream_name_scope_t *scope,
+    ngx_http_agentstream_request_path_t *path, ngx_str_t *session)
 {
-    ngx_str_t                         name;
     ngx_http_agentstream_loc_conf_t  *conf;
 
     conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
 
-    if (segment->data[0] != '@') {
-        *session = *segment;
+    if (!path->named) {
+        *session = path->segments[0];
 
         return conf->owner
                ? ngx_http_agentstream_name_owned(&scope->owner, session)
                : NGX_OK;
     }
-
-    name.data = segment->data + 1;
-    name.len = segment->len - 1;
 
     session->len = NGX_HTTP_AGENTSTREAM_NAME_ID_LEN;
     session->data = ngx_pnalloc(r->pool, session->len);
@@ -236,5 +224,5 @@ ngx_http_agentstream_request_session_id(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    return ngx_http_agentstream_name_id(scope, &name, session->data);
+    return ngx_http_agentstream_name_id(scope, &path->name, session->data);
 }

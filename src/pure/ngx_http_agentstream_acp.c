@@ -22,6 +22,13 @@
 #define NGX_HTTP_AGENTSTREAM_ACP_TYPE     "{\"type\":\""
 #define NGX_HTTP_AGENTSTREAM_ACP_TIME     "\",\"timestamp\":\""
 
+/* a chunk, from its timestamp on */
+#define NGX_HTTP_AGENTSTREAM_ACP_UPDATE   "\",\"sessionUpdate\":\""
+#define NGX_HTTP_AGENTSTREAM_ACP_MESSAGE  "\",\"messageId\":\""
+#define NGX_HTTP_AGENTSTREAM_ACP_CONTENT                                      \
+    "\",\"content\":{\"type\":\"text\",\"text\":\""
+#define NGX_HTTP_AGENTSTREAM_ACP_META     "\",\"annotations\":null},\"_meta\":"
+
 
 #define ngx_http_agentstream_acp_cpy(p, text)                                 \
     ngx_cpymem(p, text, sizeof(text) - 1)
@@ -175,23 +182,57 @@ ngx_http_agentstream_acp_chunk(u_char *dst, u_char *timestamp,
     name = &ngx_http_agentstream_record_names[type];
 
     dst = ngx_http_agentstream_acp_head(dst, type, timestamp);
-    dst = ngx_http_agentstream_acp_cpy(dst, "\",\"sessionUpdate\":\"");
+    dst = ngx_http_agentstream_acp_cpy(dst, NGX_HTTP_AGENTSTREAM_ACP_UPDATE);
     dst = ngx_cpymem(dst, name->data, name->len);
 
     if (message) {
-        dst = ngx_http_agentstream_acp_cpy(dst, "\",\"messageId\":\"");
+        dst = ngx_http_agentstream_acp_cpy(dst,
+                                           NGX_HTTP_AGENTSTREAM_ACP_MESSAGE);
         dst = ngx_cpymem(dst, message->data, message->len);
     }
 
-    dst = ngx_http_agentstream_acp_cpy(dst,
-                        "\",\"content\":{\"type\":\"text\",\"text\":\"");
+    dst = ngx_http_agentstream_acp_cpy(dst, NGX_HTTP_AGENTSTREAM_ACP_CONTENT);
     dst = ngx_http_agentstream_json_copy(dst, text);
-    dst = ngx_http_agentstream_acp_cpy(dst,
-                                     "\",\"annotations\":null},\"_meta\":");
+    dst = ngx_http_agentstream_acp_cpy(dst, NGX_HTTP_AGENTSTREAM_ACP_META);
     dst = ngx_cpymem(dst, meta->data, meta->len);
     *dst++ = '}';
 
     return dst;
+}
+
+
+/* where the text begins follows from the lengths of what is before it, and
+   where it ends from what is behind it, so that nothing has to be scanned */
+
+ngx_int_t
+ngx_http_agentstream_acp_chunk_text(ngx_str_t *json, ngx_uint_t type,
+    ngx_str_t *text)
+{
+    size_t   len;
+    u_char  *p, *last;
+
+    len = sizeof(NGX_HTTP_AGENTSTREAM_ACP_META "null}") - 1;
+    last = json->data + json->len - len;
+
+    if (ngx_memcmp(last, NGX_HTTP_AGENTSTREAM_ACP_META "null}", len) != 0) {
+        return NGX_DECLINED;
+    }
+
+    p = json->data + ngx_http_agentstream_acp_timestamp_offset(type)
+        + NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN
+        + sizeof(NGX_HTTP_AGENTSTREAM_ACP_UPDATE) - 1
+        + ngx_http_agentstream_record_names[type].len;
+
+    len = sizeof(NGX_HTTP_AGENTSTREAM_ACP_MESSAGE) - 1;
+
+    if (ngx_memcmp(p, NGX_HTTP_AGENTSTREAM_ACP_MESSAGE, len) == 0) {
+        p = ngx_strlchr(p + len, last, '"');
+    }
+
+    text->data = p + sizeof(NGX_HTTP_AGENTSTREAM_ACP_CONTENT) - 1;
+    text->len = last - text->data;
+
+    return NGX_OK;
 }
 
 

@@ -44,6 +44,11 @@ size_t ngx_http_agentstream_acp_chunk_size(ngx_str_t *message,
 u_char *ngx_http_agentstream_acp_chunk(u_char *dst, u_char *timestamp,
     ngx_uint_t type, ngx_str_t *message, ngx_str_t *text, ngx_str_t *meta);
 
+/* the text of such a packet, still escaped; NGX_DECLINED: it is the text of a
+   subagent */
+ngx_int_t ngx_http_agentstream_acp_chunk_text(ngx_str_t *json,
+    ngx_uint_t type, ngx_str_t *text);
+
 
 /*
  * All other packets are written to a buffer that grows.  A zeroed buffer is

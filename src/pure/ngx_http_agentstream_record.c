@@ -46,18 +46,32 @@ u_char *
 ngx_http_agentstream_record_json(u_char *p,
     ngx_http_agentstream_record_t *record)
 {
-    size_t      pos;
+    return ngx_http_agentstream_record_slice(p, record, &record->json);
+}
+
+
+u_char *
+ngx_http_agentstream_record_slice(u_char *p,
+    ngx_http_agentstream_record_t *record, ngx_str_t *slice)
+{
+    size_t      pos, end;
     ngx_uint_t  i;
 
-    pos = 0;
+    pos = slice->data - record->json.data;
+    end = pos + slice->len;
 
     for (i = 0; i < record->nholes; i++) {
+
+        if (record->holes[i] < pos || record->holes[i] > end) {
+            continue;
+        }
+
         p = ngx_cpymem(p, record->json.data + pos, record->holes[i] - pos);
         p = ngx_cpymem(p, record->text.data, record->text.len);
         pos = record->holes[i];
     }
 
-    return ngx_cpymem(p, record->json.data + pos, record->json.len - pos);
+    return ngx_cpymem(p, record->json.data + pos, end - pos);
 }
 
 

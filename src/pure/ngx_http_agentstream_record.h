@@ -89,6 +89,11 @@ typedef struct {
 u_char *ngx_http_agentstream_record_json(u_char *p,
     ngx_http_agentstream_record_t *record);
 
+/* the same for a value in it: slice lies within json.  All values together take
+   no more than record_len() */
+u_char *ngx_http_agentstream_record_slice(u_char *p,
+    ngx_http_agentstream_record_t *record, ngx_str_t *slice);
+
 
 /*
  * A record as it is kept: this, aligned to 8 bytes, followed by json, text,

@@ -32,8 +32,17 @@ typedef struct {
     ngx_str_t                            turn;     /* id of the record's turn */
     ngx_pool_t                          *pool;     /* lives as long as the
                                                       response */
+
+    /* the client has the record already, from an earlier response: it is only
+       told so that the wire remembers it, and what record() writes is not
+       sent */
+    unsigned                             silent:1;
+
     unsigned                             begun:1;  /* the wire's: something was
                                                       written */
+    unsigned                             failed:1; /* set by record(): it has no
+                                                      memory, and the response
+                                                      cannot go on */
 
     /*
      * Set and cleared by record(): the last record that was written leaves a
@@ -42,6 +51,15 @@ typedef struct {
      * turn goes on.
      */
     unsigned                             waits:1;
+
+    /* set by record(): the most bytes that end() writes beyond end_size */
+    size_t                               pending;
+
+    /* the ids of questions and permission requests that the client has
+       answered since its earlier response, so that they do not wait any more,
+       although their answers may have no records yet */
+    ngx_array_t                         *answered;     /* of ngx_str_t; or
+                                                          NULL */
 } ngx_http_agentstream_wire_state_t;
 
 
@@ -68,7 +86,8 @@ typedef struct {
 
     size_t                               state_size;
     size_t                               end_size; /* the most bytes that end()
-                                                      writes */
+                                                      writes, apart from
+                                                      state->pending */
 
     /*
      * One record.  size() is the most bytes that record() can write for it.

@@ -144,6 +144,14 @@ chunk(ngx_uint_t kind, const char *message, const char *text,
     tap_ok(got.len <= size, "the size of a chunk");
     tap_is_str(got, expected, "a chunk");
 
+    tap_is(ngx_http_agentstream_acp_chunk_text(&got, kind, &t),
+           strcmp(meta, "null") == 0 ? NGX_OK : NGX_DECLINED,
+           "whether it is the session's own");
+
+    if (strcmp(meta, "null") == 0) {
+        tap_is_str(t, text, "the text of a chunk");
+    }
+
     free(p);
 }
 

@@ -177,6 +177,41 @@ test_packed(void)
 
 
 static void
+sliced(const char *json, size_t from, size_t to, const char *expected)
+{
+    u_char                         buf[128];
+    ngx_str_t                      got, slice;
+    ngx_http_agentstream_record_t  record;
+
+    record = make(1, json, "xyz");
+
+    slice.data = record.json.data + from;
+    slice.len = to - from;
+
+    got.data = buf;
+    got.len = ngx_http_agentstream_record_slice(buf, &record, &slice) - buf;
+
+    tap_is_str(got, expected, "a slice of a record");
+
+    free(record.json.data);
+}
+
+
+static void
+test_sliced(void)
+{
+    /* without its holes: {"a":"","b":""} */
+
+    sliced("{\"a\":\"@\",\"b\":\"@\"}", 5, 7, "\"xyz\"");
+    sliced("{\"a\":\"@\",\"b\":\"@\"}", 12, 14, "\"xyz\"");
+    sliced("{\"a\":\"@\",\"b\":\"@\"}", 1, 4, "\"a\"");
+    sliced("{\"a\":\"@\",\"b\":\"@\"}", 7, 11, ",\"b\"");
+    sliced("{\"a\":\"@\",\"b\":\"@\"}", 0, 15,
+           "{\"a\":\"xyz\",\"b\":\"xyz\"}");
+}
+
+
+static void
 spelt(ngx_http_agentstream_wire_t *wire, uint64_t seq, const char *json,
     const char *text, ngx_uint_t exact, const char *expected)
 {
@@ -296,6 +331,7 @@ main(void)
 {
     test_names();
     test_packed();
+    test_sliced();
     test_events();
     test_plain();
     test_array();
