@@ -43,7 +43,7 @@ struct ngx_http_agentstream_watch_s {
     ngx_http_agentstream_watch_t       **owner;    /* where the turn's owner
                                                       keeps the watch, or
                                                       NULL */
-    u_char                               id[64];
+    u_char                               id[1];
 };
 
 
@@ -183,14 +183,14 @@ ngx_http_agentstream_notify_add(ngx_http_agentstream_waiter_t *waiter,
     watch = ngx_http_agentstream_notify_find(notify, id);
 
     if (watch == NULL) {
-        watch = ngx_calloc(sizeof(ngx_http_agentstream_watch_t),
+        watch = ngx_calloc(sizeof(ngx_http_agentstream_watch_t) + id->len,
                            ngx_cycle->log);
         if (watch == NULL) {
             return NGX_ERROR;
         }
 
         watch->follow = follow;
-        watch->sn.str.len = ngx_min(id->len, sizeof(watch->id));
+        watch->sn.str.len = id->len;
         watch->sn.str.data = watch->id;
         ngx_memcpy(watch->id, id->data, watch->sn.str.len);
         watch->sn.node.key = ngx_murmur_hash2(watch->id, watch->sn.str.len);

@@ -98,6 +98,7 @@ ngx_http_agentstream_store_stats(ngx_http_agentstream_zone_t *zone,
     stats->free = zone->shpool->pfree * ngx_pagesize;
     stats->running = zone->sh->nrunning;
     stats->finished = zone->sh->nfinished;
+    stats->chats = zone->sh->nchats;
 
     ngx_http_agentstream_zone_unlock(zone);
 }
@@ -108,6 +109,7 @@ ngx_http_agentstream_store_expire(ngx_http_agentstream_zone_t *zone)
 {
     ngx_http_agentstream_zone_lock(zone);
     ngx_http_agentstream_zone_expire_locked(zone);
+    ngx_http_agentstream_zone_expire_chats_locked(zone);
     ngx_http_agentstream_zone_unlock(zone);
 
     ngx_http_agentstream_zone_sweep(zone);

@@ -97,6 +97,7 @@ typedef struct {
     size_t                               free;     /* free pages of it */
     ngx_uint_t                           running;  /* turns */
     ngx_uint_t                           finished;
+    ngx_uint_t                           chats;    /* that are known */
 } ngx_http_agentstream_store_stats_t;
 
 

@@ -72,7 +72,18 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
     ngx_rbtree_init(&sh->finished, &sh->sentinel, ngx_rbtree_insert_value);
     ngx_rbtree_init(&sh->spare, &sh->sentinel, ngx_rbtree_insert_value);
     ngx_rbtree_init(&sh->watched, &sh->sentinel, ngx_rbtree_insert_value);
+    ngx_rbtree_init(&sh->chats, &sh->chats_sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_rbtree_init(&sh->buckets, &sh->buckets_sentinel,
+                    ngx_str_rbtree_insert_value);
     ngx_queue_init(&sh->tickets);
+    ngx_queue_init(&sh->unused);
+
+    sh->rare = ngx_slab_calloc(zone->shpool, NGX_HTTP_AGENTSTREAM_RARE
+                                        * sizeof(ngx_http_agentstream_rare_t));
+    if (sh->rare == NULL) {
+        return NGX_ERROR;
+    }
 
     len = sizeof(" in agentstream zone \"\"") + shm_zone->shm.name.len;
 

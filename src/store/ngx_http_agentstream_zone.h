@@ -13,6 +13,7 @@
 #include <ngx_event.h>
 #include "ngx_http_agentstream_block.h"
 #include "ngx_http_agentstream_store.h"
+#include "ngx_http_agentstream_store_chat.h"
 
 
 /*
@@ -168,6 +169,64 @@ struct ngx_http_agentstream_ticket_s {
 };
 
 
+/* something that a platform has sent */
+
+typedef struct {
+    ngx_queue_t                          queue;    /* in its chat's inbox */
+    uint64_t                             number;
+    size_t                               len;
+    u_char                               data[1];
+} ngx_http_agentstream_entry_t;
+
+
+/* the most recent names of entries that a chat remembers, as hashes */
+#define NGX_HTTP_AGENTSTREAM_CHAT_SEEN     48
+
+/* a chat with an owner, an entry or "busy" is never freed; with its key and its
+   state it should fit into half a page */
+
+struct ngx_http_agentstream_chat_node_s {
+    ngx_str_node_t                       sn;       /* by key */
+    ngx_queue_t                          queue;    /* of unused chats, if it
+                                                      is listed there */
+    ngx_queue_t                          entries;  /* the inbox, oldest
+                                                      first */
+    ngx_http_agentstream_owner_t         owner;    /* if it is owned */
+    ngx_str_t                            place;
+    uint64_t                             number;   /* of the last entry */
+    time_t                               used;
+    uint32_t                             nentries;
+    uint32_t                             nseen;
+    unsigned                             owned:1;
+    unsigned                             listed:1;
+    unsigned                             busy:1;   /* there is work besides the
+                                                      entries */
+    uint64_t                             seen[NGX_HTTP_AGENTSTREAM_CHAT_SEEN];
+    u_char                               state[
+                                      NGX_HTTP_AGENTSTREAM_CHAT_STATE_SIZE];
+    u_char                               key[1];
+};
+
+
+/* sends that all workers have together; kept as long as the zone */
+
+typedef struct {
+    ngx_str_node_t                       sn;       /* by key */
+    ngx_msec_t                           full;     /* when all of them are
+                                                      back */
+    u_char                               key[1];
+} ngx_http_agentstream_bucket_t;
+
+
+/* what was done last, and when, for things to be done rarely */
+#define NGX_HTTP_AGENTSTREAM_RARE          64
+
+typedef struct {
+    uint32_t                             hash;
+    ngx_msec_t                           at;
+} ngx_http_agentstream_rare_t;
+
+
 /* counts what belongs to the zone; a worker counts with
    ngx_http_agentstream_count() */
 #define ngx_http_agentstream_zone_count(zone, stat, n)                        \
@@ -230,6 +289,19 @@ typedef struct {
     /* slots of the workers in which somebody waits for events in a session */
     uint64_t                             followers[
                                       NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+
+    ngx_rbtree_t                         chats;
+    ngx_rbtree_node_t                    chats_sentinel;
+    ngx_rbtree_t                         buckets;
+    ngx_rbtree_node_t                    buckets_sentinel;
+    ngx_queue_t                          unused;       /* chats without an owner
+                                                          and without work, the
+                                                          longest unused
+                                                          first */
+    ngx_uint_t                           nchats;
+    ngx_http_agentstream_rare_t         *rare;         /* NGX_HTTP_
+                                                          AGENTSTREAM_RARE of
+                                                          them */
 
     ngx_uint_t                           nslots;
     ngx_http_agentstream_slot_t          slots[1];
@@ -434,6 +506,43 @@ void ngx_http_agentstream_zone_free_locked(ngx_http_agentstream_zone_t *zone,
 
 /* frees what was kept long enough, a few at a time */
 void ngx_http_agentstream_zone_expire_locked(
+    ngx_http_agentstream_zone_t *zone);
+
+/* finds a chat, or NULL */
+ngx_http_agentstream_chat_node_t *ngx_http_agentstream_zone_chat_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+/* finds or creates it; it is not freed until it is ranked; NULL: no room */
+ngx_http_agentstream_chat_node_t *ngx_http_agentstream_zone_open_chat_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+/* must be called whenever its owner, its entries or "busy" have changed */
+void ngx_http_agentstream_zone_rank_chat_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat);
+/* NGX_ERROR: no room, and the old place is kept */
+ngx_int_t ngx_http_agentstream_zone_place_chat_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat,
+    ngx_str_t *place);
+
+/* names that the platform may use again, as hashes; 0: none.  Whether one of
+   them was used before; remembers them */
+ngx_uint_t ngx_http_agentstream_zone_seen_locked(
+    ngx_http_agentstream_chat_node_t *chat, uint64_t *hashes, ngx_uint_t n);
+void ngx_http_agentstream_zone_see_locked(
+    ngx_http_agentstream_chat_node_t *chat, uint64_t *hashes, ngx_uint_t n);
+
+/* adds an entry to the inbox; NULL: no room */
+ngx_http_agentstream_entry_t *ngx_http_agentstream_zone_enter_chat_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat,
+    ngx_str_t *text);
+void ngx_http_agentstream_zone_remove_entry_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat,
+    uint64_t number);
+
+/* frees the chat that was not used for the longest time; NGX_DECLINED: all
+   are in use */
+ngx_int_t ngx_http_agentstream_zone_yield_chat_locked(
+    ngx_http_agentstream_zone_t *zone);
+/* frees chats that were not used for long, a few at a time */
+void ngx_http_agentstream_zone_expire_chats_locked(
     ngx_http_agentstream_zone_t *zone);
 
 

@@ -6,11 +6,12 @@
 
 /*
  * The zone's memory, and which turn gives way when there is none left: first
- * finished turns that nobody reads, the oldest first; then, among the turns
- * that run or are read, the one with the most memory loses its oldest block,
- * until only the last block is left, to which its owner writes without the
- * lock; then finished turns whose readers do not have all packets yet.  A
- * running turn is never freed.
+ * finished turns that nobody reads, the oldest first; then chats that nobody
+ * uses, the longest unused first; then, among the turns that run or are read,
+ * the one with the most memory loses its oldest block, until only the last
+ * block is left, to which its owner writes without the lock; then finished
+ * turns whose readers do not have all packets yet.  A running turn is never
+ * freed.
  */
 
 
@@ -52,6 +53,11 @@ ngx_http_agentstream_zone_alloc_locked(ngx_http_agentstream_zone_t *zone,
         if (node) {
             n += node->journal.size;
             ngx_http_agentstream_zone_evict_locked(zone, node);
+            continue;
+        }
+
+        if (ngx_http_agentstream_zone_yield_chat_locked(zone) == NGX_OK) {
+            n += sizeof(ngx_http_agentstream_chat_node_t);
             continue;
         }
 

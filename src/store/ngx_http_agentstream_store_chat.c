@@ -1,0 +1,422 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The verbs of chats: what platforms send is put into inboxes, and the owner of
+ * a chat takes it out.  What a verb does happens under one lock, so that a
+ * worker that is killed leaves a chat as it was before or after.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_store_chat.h"
+#include "ngx_http_agentstream_zone.h"
+
+
+/* number of chats that are looked at under one lock */
+#define NGX_HTTP_AGENTSTREAM_CHAT_WALK  128
+
+
+static ngx_uint_t ngx_http_agentstream_store_chat_left_locked(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *chat);
+static ngx_rbtree_node_t *ngx_http_agentstream_store_chat_after_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+static uint64_t ngx_http_agentstream_store_chat_hash(ngx_str_t *id);
+
+
+ngx_int_t
+ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_chat_post_t *post)
+{
+    uint64_t                           hashes[2];
+    ngx_int_t                          rc;
+    ngx_http_agentstream_chat_node_t  *chat;
+
+    if (post->entry.len > NGX_HTTP_AGENTSTREAM_CHAT_ENTRY_SIZE) {
+        return NGX_ERROR;
+    }
+
+    hashes[0] = ngx_http_agentstream_store_chat_hash(&post->ids[0]);
+    hashes[1] = ngx_http_agentstream_store_chat_hash(&post->ids[1]);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    chat = ngx_http_agentstream_zone_open_chat_locked(zone, &post->key);
+
+    if (chat == NULL) {
+        ngx_http_agentstream_zone_unlock(zone);
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_agentstream_zone_seen_locked(chat, hashes, 2)) {
+        rc = NGX_DECLINED;
+
+    } else if (chat->nentries >= NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES) {
+        rc = NGX_BUSY;
+
+    } else if (ngx_http_agentstream_zone_place_chat_locked(zone, chat,
+                                                           &post->place)
+               != NGX_OK
+               || ngx_http_agentstream_zone_enter_chat_locked(zone, chat,
+                                                              &post->entry)
+                  == NULL)
+    {
+        rc = NGX_ERROR;
+
+    } else {
+        ngx_http_agentstream_zone_see_locked(chat, hashes, 2);
+        rc = NGX_OK;
+    }
+
+    ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_chat_open(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *place)
+{
+    ngx_int_t                          rc;
+    ngx_http_agentstream_chat_node_t  *chat;
+
+    rc = NGX_ERROR;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    chat = ngx_http_agentstream_zone_open_chat_locked(zone, key);
+
+    if (chat) {
+        rc = ngx_http_agentstream_zone_place_chat_locked(zone, chat, place);
+        ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_pool_t *pool, ngx_http_agentstream_chat_node_t **node,
+    ngx_str_t *place, void *state, size_t size)
+{
+    ngx_int_t                          rc;
+    ngx_http_agentstream_chat_node_t  *chat;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    chat = ngx_http_agentstream_zone_chat_locked(zone, key);
+
+    if (chat == NULL
+        || (chat->owned
+            && !ngx_http_agentstream_zone_dead_locked(zone, &chat->owner)))
+    {
+        ngx_http_agentstream_zone_unlock(zone);
+        return NGX_DECLINED;
+    }
+
+    rc = NGX_ERROR;
+
+    place->len = chat->place.len;
+    place->data = ngx_pnalloc(pool, ngx_max(place->len, 1));
+
+    if (place->data) {
+        ngx_memcpy(place->data, chat->place.data, place->len);
+        ngx_memcpy(state, chat->state, size);
+
+        chat->owner = zone->self;
+        chat->owned = 1;
+
+        ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+
+        *node = chat;
+        rc = NGX_OK;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+/* whether somebody must take care of it; what a dead owner has left without
+   work becomes unused */
+
+static ngx_uint_t
+ngx_http_agentstream_store_chat_left_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *chat)
+{
+    if (chat->owned) {
+
+        if (!ngx_http_agentstream_zone_dead_locked(zone, &chat->owner)) {
+            return 0;
+        }
+
+        chat->owned = 0;
+        ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+    }
+
+    return chat->busy || !ngx_queue_empty(&chat->entries);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_chat_orphan(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, size_t size)
+{
+    ngx_int_t                          rc;
+    ngx_uint_t                         n;
+    ngx_rbtree_node_t                 *node;
+    ngx_http_agentstream_chat_node_t  *chat;
+
+    rc = NGX_DECLINED;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_store_chat_after_locked(zone, key);
+
+    for (n = 0; node; n++) {
+        chat = (ngx_http_agentstream_chat_node_t *) node;
+        node = ngx_rbtree_next(&zone->sh->chats, node);
+
+        if (chat->sn.str.len > size) {
+            continue;
+        }
+
+        if (ngx_http_agentstream_store_chat_left_locked(zone, chat)) {
+            rc = NGX_OK;
+
+        } else if (n >= NGX_HTTP_AGENTSTREAM_CHAT_WALK && node) {
+            rc = NGX_AGAIN;
+
+        } else {
+            continue;
+        }
+
+        key->len = chat->sn.str.len;
+        ngx_memcpy(key->data, chat->sn.str.data, key->len);
+        break;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+/* the first chat of the tree, or the one that follows the key */
+
+static ngx_rbtree_node_t *
+ngx_http_agentstream_store_chat_after_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key)
+{
+    ngx_rbtree_t       *tree;
+    ngx_rbtree_node_t  *node;
+
+    tree = &zone->sh->chats;
+
+    if (tree->root == tree->sentinel) {
+        return NULL;
+    }
+
+    if (key->len == 0) {
+        return ngx_rbtree_min(tree->root, tree->sentinel);
+    }
+
+    node = (ngx_rbtree_node_t *)
+               ngx_http_agentstream_zone_chat_locked(zone, key);
+
+    return node ? ngx_rbtree_next(tree, node) : NULL;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_chat_next(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node, uint64_t number, ngx_pool_t *pool,
+    ngx_http_agentstream_store_chat_entry_t *entry)
+{
+    ngx_int_t                      rc;
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_entry_t  *e;
+
+    rc = NGX_DECLINED;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    for (q = ngx_queue_head(&node->entries);
+         q != ngx_queue_sentinel(&node->entries);
+         q = ngx_queue_next(q))
+    {
+        e = ngx_queue_data(q, ngx_http_agentstream_entry_t, queue);
+
+        if (e->number <= number) {
+            continue;
+        }
+
+        entry->number = e->number;
+        entry->entry.len = e->len;
+        entry->entry.data = ngx_palloc(pool, ngx_max(e->len, 1));
+
+        if (entry->entry.data) {
+            ngx_memcpy(entry->entry.data, e->data, e->len);
+            rc = NGX_OK;
+
+        } else {
+            rc = NGX_ERROR;
+        }
+
+        break;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+void
+ngx_http_agentstream_store_chat_save(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node, void *state, size_t size,
+    ngx_uint_t busy, uint64_t number)
+{
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_memcpy(node->state, state, size);
+    node->busy = busy;
+
+    if (number) {
+        ngx_http_agentstream_zone_remove_entry_locked(zone, node, number);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_store_chat_leave(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node, ngx_uint_t force)
+{
+    ngx_int_t  rc;
+
+    rc = NGX_DECLINED;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    if (force || ngx_queue_empty(&node->entries)) {
+        node->owned = 0;
+        ngx_http_agentstream_zone_rank_chat_locked(zone, node);
+        rc = NGX_OK;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
+ngx_msec_t
+ngx_http_agentstream_store_chat_spend(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_msec_t interval, ngx_uint_t burst)
+{
+    uint32_t                        hash;
+    ngx_msec_t                      now, wait;
+    ngx_msec_int_t                  ahead;
+    ngx_http_agentstream_bucket_t  *bucket;
+
+    now = ngx_current_msec;
+    wait = 0;
+    hash = ngx_murmur_hash2(key->data, key->len);
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    bucket = (ngx_http_agentstream_bucket_t *)
+                 ngx_str_rbtree_lookup(&zone->sh->buckets, key, hash);
+
+    if (bucket == NULL) {
+        bucket = ngx_http_agentstream_zone_alloc_locked(zone,
+                            offsetof(ngx_http_agentstream_bucket_t, key)
+                            + key->len);
+        if (bucket == NULL) {
+            /* the platform itself will say when it is too much */
+            ngx_http_agentstream_zone_unlock(zone);
+            return 0;
+        }
+
+        bucket->sn.node.key = hash;
+        bucket->sn.str.len = key->len;
+        bucket->sn.str.data = bucket->key;
+        ngx_memcpy(bucket->key, key->data, key->len);
+        bucket->full = now;
+
+        ngx_rbtree_insert(&zone->sh->buckets, &bucket->sn.node);
+    }
+
+    ahead = (ngx_msec_int_t) (bucket->full - now);
+
+    if (ahead < 0) {
+        ahead = 0;
+    }
+
+    if ((ngx_msec_t) ahead + interval > interval * burst) {
+        wait = (ngx_msec_t) ahead + interval - interval * burst;
+
+    } else {
+        bucket->full = now + ahead + interval;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return wait;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_chat_rare(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_msec_t every)
+{
+    uint32_t                      hash;
+    ngx_uint_t                    rare;
+    ngx_http_agentstream_rare_t  *r;
+
+    hash = ngx_murmur_hash2(key->data, key->len) | 1;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    r = &zone->sh->rare[(hash >> 1) % NGX_HTTP_AGENTSTREAM_RARE];
+
+    rare = r->hash != hash || ngx_current_msec - r->at >= every;
+
+    if (rare) {
+        r->hash = hash;
+        r->at = ngx_current_msec;
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rare;
+}
+
+
+/* 64 bits, so that two names of one chat have the same hash practically never;
+   0: the name is empty */
+
+static uint64_t
+ngx_http_agentstream_store_chat_hash(ngx_str_t *id)
+{
+    if (id->len == 0) {
+        return 0;
+    }
+
+    return ((uint64_t) ngx_murmur_hash2(id->data, id->len) << 32)
+           | ngx_crc32_short(id->data, id->len) | 1;
+}

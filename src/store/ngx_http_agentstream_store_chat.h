@@ -1,0 +1,129 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_STORE_CHAT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_STORE_CHAT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_store.h"
+
+
+/*
+ * Chats in the zone.  A chat has an inbox, into which any worker puts what a
+ * platform has sent, before the platform is told that it has arrived; and an
+ * owner, the worker that serves it.  The owner takes the entries out when they
+ * are dealt with, and saves what its successor must know.  If the owner dies,
+ * any other worker can claim the chat.
+ *
+ * As in store.h, each verb takes the lock itself.  The owner has a handle from
+ * store_chat_claim() until store_chat_leave().
+ */
+
+
+/* what the owner saves, at most */
+#define NGX_HTTP_AGENTSTREAM_CHAT_STATE_SIZE  1152
+
+/* an inbox has so many entries at most, each not larger than this */
+#define NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES     32
+#define NGX_HTTP_AGENTSTREAM_CHAT_ENTRY_SIZE  65536
+
+
+/* the owner's handle of a chat; opaque */
+typedef struct ngx_http_agentstream_chat_node_s
+    ngx_http_agentstream_chat_node_t;
+
+
+/* what a platform has sent */
+
+typedef struct {
+    ngx_str_t                            key;      /* of the chat */
+    ngx_str_t                            place;    /* what a worker needs to
+                                                      serve the chat; replaces
+                                                      what was kept before */
+    ngx_str_t                            ids[2];   /* the names under which the
+                                                      platform may send it
+                                                      again; may be empty */
+    ngx_str_t                            entry;
+} ngx_http_agentstream_store_chat_post_t;
+
+/* NGX_OK: it is in the inbox; NGX_DECLINED: it was posted before; NGX_BUSY:
+   the inbox is full; NGX_ERROR: the zone is full */
+ngx_int_t ngx_http_agentstream_store_chat_post(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_chat_post_t *post);
+
+/* creates a chat that is not there, without an entry; NGX_OK, NGX_ERROR: the
+   zone is full */
+ngx_int_t ngx_http_agentstream_store_chat_open(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *place);
+
+/*
+ * Makes this worker the owner.  NGX_OK: place, in the pool, and state are
+ * those that were kept; the state of a new chat is zeroes.  NGX_DECLINED: there
+ * is no such chat, or it has an owner, perhaps this worker.  NGX_ERROR: no
+ * memory in the pool.
+ */
+ngx_int_t ngx_http_agentstream_store_chat_claim(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_pool_t *pool,
+    ngx_http_agentstream_chat_node_t **node, ngx_str_t *place, void *state,
+    size_t size);
+
+/*
+ * The next chat in the zone after *key, from an empty one on, that has work
+ * left and no owner, or one that is dead; *key has room for size bytes.
+ * NGX_AGAIN: call it again, a few chats were looked at; NGX_DECLINED: there are
+ * no more.
+ */
+ngx_int_t ngx_http_agentstream_store_chat_orphan(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, size_t size);
+
+
+/* Verbs of the owner */
+
+typedef struct {
+    uint64_t                             number;   /* ascends within a chat */
+    ngx_str_t                            entry;
+} ngx_http_agentstream_store_chat_entry_t;
+
+/* the oldest entry with a higher number, in the pool; NGX_DECLINED: none,
+   NGX_ERROR: no memory in the pool */
+ngx_int_t ngx_http_agentstream_store_chat_next(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *node,
+    uint64_t number, ngx_pool_t *pool,
+    ngx_http_agentstream_store_chat_entry_t *entry);
+
+/* saves the state and, unless number is 0, takes that entry out, both in one
+   step.  busy: there is work left, entries or not, that a successor must do */
+void ngx_http_agentstream_store_chat_save(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node, void *state, size_t size,
+    ngx_uint_t busy, uint64_t number);
+
+/* NGX_OK: the chat has no owner any more, and the handle is gone;
+   NGX_DECLINED: an entry has come in the meantime, and force is not set */
+ngx_int_t ngx_http_agentstream_store_chat_leave(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *node,
+    ngx_uint_t force);
+
+
+/* Verbs of everybody */
+
+/*
+ * Takes one of the burst sends that all workers have together, and which come
+ * back one by one, each after interval.  0: taken; otherwise the time to wait
+ * before another try.
+ */
+ngx_msec_t ngx_http_agentstream_store_chat_spend(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_msec_t interval,
+    ngx_uint_t burst);
+
+/* whether this was not asked for "every", by any worker */
+ngx_uint_t ngx_http_agentstream_store_chat_rare(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_msec_t every);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_STORE_CHAT_H_INCLUDED_ */
