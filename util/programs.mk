@@ -48,9 +48,11 @@ $(BUILD)/unit/%: t/unit/%.c $(wildcard t/unit/*.h) $(HEADERS) \
 $(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(HEADERS) \
     $(BUILD)/fuzz/libparts.a $(BUILD)/fuzz/libngxcore.a
 	@$(FUZZ_CC) -g -O1 -Wall -fsanitize=fuzzer $(SANITIZE) $(INCLUDES) \
-	    -o $@ $< $(filter %.a,$^) -lcjson -lcrypto
+	    -o $@ $< \
+	    $(filter %.a,$^) -lcjson -lcrypto
 
 # Instructions are counted in the code that users run, without sanitizers.
 $(BUILD)/bench/budget: bench/budget.c $(wildcard t/unit/*.h) $(HEADERS) \
     $(BUILD)/bench/libparts.a $(BUILD)/bench/libngxcore.a
-	@$(CC) -g -O2 $(WARN) $(INCLUDES) -o $@ $< $(filter %.a,$^) -lcrypto
+	@$(CC) -g -O2 $(WARN) $(INCLUDES) -o $@ $< \
+	    $(filter %.a,$^) -lcjson -lcrypto
