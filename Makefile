@@ -62,7 +62,7 @@ help: ## list the targets
 	@echo 'Usage: make [target] [VARIABLE=value]'
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) \
-	    | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
+	    | awk -F'|' '{ printf "%-18s%s\n", $$1, $$2 }'
 	@echo
 	@echo 'Variables: NGINX_SRC (source tree), NGINX (binary), BUILD,'
 	@echo '  NGINX_CONFIGURE (for a tree other than Debian'"'"'s), DESTDIR,'
@@ -82,26 +82,15 @@ asan later alloc memcheck: build
 	@util/nginx $@
 
 
-# Install
+# Install: util/install says which variables choose the places.
 
-MODULES_PATH ?= $(or $(shell $(NGINX) -V 2>&1 \
-                    | sed -n 's/.*--modules-path=\([^ ]*\).*/\1/p'),\
-                  /usr/lib/nginx/modules)
-MODULES_AVAILABLE ?= /usr/share/nginx/modules-available
-EXAMPLES ?= /usr/share/doc/libnginx-mod-http-agentstream/examples
+export DESTDIR CONSOLE
 
-.PHONY: install
-install: build ## install the module and an example configuration
-	install -d $(DESTDIR)$(MODULES_PATH) $(DESTDIR)$(MODULES_AVAILABLE) \
-	    $(DESTDIR)$(EXAMPLES)
-	install -m 644 $(BUILD)/$(MODULE).so $(DESTDIR)$(MODULES_PATH)/
-	echo 'load_module modules/$(MODULE).so;' \
-	    >$(DESTDIR)$(MODULES_AVAILABLE)/mod-http-agentstream.conf
-	install -m 644 conf/agentstream.conf $(DESTDIR)$(EXAMPLES)/
-	@echo
-	@echo 'To load it: ln -s' \
-	    '$(MODULES_AVAILABLE)/mod-http-agentstream.conf' \
-	    '/etc/nginx/modules-enabled/50-mod-http-agentstream.conf'
+.PHONY: install uninstall
+install: build $(if $(filter off,$(CONSOLE)),,console) ## install the module, the console and an example
+uninstall: ## remove what "make install" has installed
+install uninstall:
+	@util/install $@
 
 
 # Run

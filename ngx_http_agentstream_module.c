@@ -27,6 +27,7 @@
 #include "ngx_http_agentstream_status.h"
 #include "ngx_http_agentstream_turn.h"
 #include "ngx_http_agentstream_variable.h"
+#include "ngx_http_agentstream_version.h"
 #include "ngx_http_agentstream_store.h"
 
 
@@ -685,6 +686,9 @@ ngx_http_agentstream_init_module(ngx_cycle_t *cycle)
                                                ngx_http_agentstream_module);
 
     if (amcf && amcf->used && !ngx_test_config) {
+        ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0,
+                      "using " NGX_HTTP_AGENTSTREAM_VER);
+
         ngx_http_agentstream_store_keep(amcf->zone->data);
     }
 

@@ -209,6 +209,12 @@ is($c->header('Content-Type'), 'text/plain; version=0.0.4', 'its type');
 my @lines = split /\n/, $c->body();
 my (%help, %type, %value);
 
+is_deeply([splice @lines, 0, 3],
+          ['# HELP agentstream_build_info The version of the module.',
+           '# TYPE agentstream_build_info gauge',
+           "agentstream_build_info{version=\"$last->{version}\"} 1"],
+          'the version');
+
 for (@lines) {
     /^# HELP (\w+) \S/ ? $help{$1}++
     : /^# TYPE (\w+) (counter|gauge)$/ ? $type{$1} = $2
@@ -276,7 +282,7 @@ sub working {
 
 sub all {
     return map { my $g = $_; map { [$g, $_] } sort keys %{ $last->{$g} } }
-           sort keys %$last;
+           sort grep { ref $last->{$_} } keys %$last;
 }
 
 

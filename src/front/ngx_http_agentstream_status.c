@@ -16,6 +16,14 @@
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_status.h"
 #include "ngx_http_agentstream_store.h"
+#include "ngx_http_agentstream_version.h"
+
+
+/* for Prometheus: the version, as a label of a metric that is always 1 */
+#define NGX_HTTP_AGENTSTREAM_STATUS_INFO                                      \
+    "# HELP agentstream_build_info The version of the module.\n"              \
+    "# TYPE agentstream_build_info gauge\n"                                   \
+    "agentstream_build_info{version=\"" NGX_HTTP_AGENTSTREAM_VERSION "\"} 1\n"
 
 
 /* metrics that the workers do not count, numbered after those that they
@@ -153,7 +161,7 @@ ngx_http_agentstream_status_handler(ngx_http_request_t *r)
         ngx_str_set(&format, "json");
     }
 
-    len = sizeof("}}\n");
+    len = sizeof(NGX_HTTP_AGENTSTREAM_STATUS_INFO) + sizeof("}}\n");
 
     for (m = ngx_http_agentstream_metrics; m->name; m++) {
         len += sizeof("# HELP agentstream___total \n"
@@ -219,13 +227,15 @@ ngx_http_agentstream_status_json(u_char *p, uint64_t *values)
 
     group = NULL;
 
+    p = ngx_sprintf(p, "{\"version\":\"%s\"", NGX_HTTP_AGENTSTREAM_VERSION);
+
     for (m = ngx_http_agentstream_metrics; m->name; m++) {
 
         if (group && ngx_strcmp(group, m->group) == 0) {
             *p++ = ',';
 
         } else {
-            p = ngx_sprintf(p, "%s\"%s\":{", group ? "}," : "{", m->group);
+            p = ngx_sprintf(p, "%s\"%s\":{", group ? "}," : ",", m->group);
             group = m->group;
         }
 
@@ -241,6 +251,9 @@ ngx_http_agentstream_status_prometheus(u_char *p, uint64_t *values)
 {
     const char                     *total;
     ngx_http_agentstream_metric_t  *m;
+
+    p = ngx_cpymem(p, NGX_HTTP_AGENTSTREAM_STATUS_INFO,
+                   sizeof(NGX_HTTP_AGENTSTREAM_STATUS_INFO) - 1);
 
     for (m = ngx_http_agentstream_metrics; m->name; m++) {
         total = m->counter ? "_total" : "";
