@@ -256,6 +256,16 @@ my %SCENARIO = (
     history => sub { return history(@_, 'application/json') },
     'history-sse' => sub { return history(@_, 'text/event-stream') },
 
+    # the sessions of an owner
+
+    owned => sub {
+        my ($s, $arm) = @_;
+
+        $t->request('POST', '/owned', body => { name => $_ }) for 1 .. 3;
+        $arm->();
+        return [$t->request('GET', '/owned'), 'json'];
+    },
+
     status => sub {
         my ($s, $arm) = @_;
 
@@ -352,6 +362,11 @@ if ($parts > 1 && !$ENV{AGENTSTREAM_PART}) {
 
 $t = AgentStream::Alloc->new(timeout => 240 * @names,
     http => 'agentstream_zone 8m retain=2s;', server => '
+        location /owned {
+            agentstream /opencode/;
+            agentstream_owner alice;
+        }
+
         location /queue {
             agentstream /opencode/;
             agentstream_busy queue;

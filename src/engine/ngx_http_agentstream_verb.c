@@ -424,7 +424,6 @@ ngx_http_agentstream_verb_end(ngx_http_agentstream_verb_t *verb,
 static void
 ngx_http_agentstream_verb_destroy(ngx_http_agentstream_verb_t *verb)
 {
-    ngx_http_agentstream_acp_destroy(&verb->listed);
     ngx_destroy_pool(verb->pool);
 }
 

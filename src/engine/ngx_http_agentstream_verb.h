@@ -35,11 +35,10 @@ typedef struct ngx_http_agentstream_verb_s  ngx_http_agentstream_verb_t;
  * OpenCode's answer, checked to be what was asked for.
  */
 
-/* owner: only these sessions are listed, but all of them; NULL: those that
-   OpenCode lists by itself */
+/* those that OpenCode lists by itself; see list.h for those of an owner */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_list_sessions(
     ngx_http_agentstream_target_t *target, ngx_str_t *directory,
-    ngx_str_t *owner, ngx_http_agentstream_outcome_pt handler, void *data);
+    ngx_http_agentstream_outcome_pt handler, void *data);
 
 /* content: OpenCode's body, see body.h */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_create_session(

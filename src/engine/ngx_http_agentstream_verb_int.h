@@ -54,10 +54,6 @@ struct ngx_http_agentstream_verb_s {
     ngx_uint_t                           depth;    /* number of parents that
                                                       were looked up */
 
-    /* of a list of an owner's sessions: what is told of them so far */
-    ngx_str_t                            owner;
-    ngx_http_agentstream_acp_buf_t       listed;
-
     /* for an interrupt: no turn begins in the session until it is answered */
     ngx_http_agentstream_ticket_t       *ticket;   /* or NULL */
 

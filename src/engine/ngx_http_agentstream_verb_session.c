@@ -14,7 +14,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_name.h"
 #include "ngx_http_agentstream_turn.h"
 #include "ngx_http_agentstream_verb_int.h"
 
@@ -23,15 +22,7 @@
 #define NGX_HTTP_AGENTSTREAM_DELETE_POLL  50
 #define NGX_HTTP_AGENTSTREAM_DELETE_WAIT  10000
 
-/* more sessions than there are, and more than one of them takes */
-#define NGX_HTTP_AGENTSTREAM_LIST_ALL      100000000
-#define NGX_HTTP_AGENTSTREAM_LIST_ELEMENT  (1024 * 1024)
 
-
-static ngx_int_t ngx_http_agentstream_verb_listed(void *data,
-    ngx_http_agentstream_json_t *json);
-static void ngx_http_agentstream_verb_list_done(void *data,
-    ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_verb_made(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_verb_delete_handler(ngx_event_t *ev);
@@ -43,8 +34,7 @@ static const char  ngx_http_agentstream_verb_no_session[] =
 
 ngx_http_agentstream_verb_t *
 ngx_http_agentstream_verb_list_sessions(ngx_http_agentstream_target_t *target,
-    ngx_str_t *directory, ngx_str_t *owner,
-    ngx_http_agentstream_outcome_pt handler, void *data)
+    ngx_str_t *directory, ngx_http_agentstream_outcome_pt handler, void *data)
 {
     ngx_http_agentstream_verb_t  *verb;
 
@@ -57,101 +47,7 @@ ngx_http_agentstream_verb_list_sessions(ngx_http_agentstream_target_t *target,
 
     verb->directory = *directory;
 
-    if (owner == NULL) {
-        return ngx_http_agentstream_verb_call(verb);
-    }
-
-    verb->owner.len = owner->len;
-    verb->owner.data = ngx_pstrdup(verb->pool, owner);
-
-    if (verb->owner.data == NULL
-        || ngx_http_agentstream_verb_prepare(verb) != NGX_OK)
-    {
-        ngx_http_agentstream_verb_give_up(verb);
-        return NULL;
-    }
-
-    /* OpenCode lists the newest hundred, unless it is told otherwise */
-
-    if (ngx_http_agentstream_opencode_limit(verb->call->pool,
-                                            &verb->call->address,
-                                            NGX_HTTP_AGENTSTREAM_LIST_ALL)
-        != NGX_OK)
-    {
-        ngx_http_agentstream_call_destroy(verb->call);
-        ngx_http_agentstream_verb_give_up(verb);
-        return NULL;
-    }
-
-    verb->call->limit = NGX_HTTP_AGENTSTREAM_LIST_ELEMENT;
-    verb->call->element_handler = ngx_http_agentstream_verb_listed;
-    verb->call->done_handler = ngx_http_agentstream_verb_list_done;
-
-    ngx_http_agentstream_acp_literal(&verb->listed, "[");
-    ngx_http_agentstream_verb_open(verb);
-
-    return verb;
-}
-
-
-/* those of others are forgotten at once */
-
-static ngx_int_t
-ngx_http_agentstream_verb_listed(void *data, ngx_http_agentstream_json_t *json)
-{
-    ngx_http_agentstream_verb_t *verb = data;
-
-    ngx_int_t  rc;
-    ngx_str_t  id, text;
-
-    id = ngx_http_agentstream_json_string(json,
-                       ngx_http_agentstream_json_get(json, json->root, "id"));
-
-    rc = ngx_http_agentstream_name_owned(&verb->owner, &id);
-
-    if (rc != NGX_OK) {
-        return (rc == NGX_DECLINED) ? NGX_OK : NGX_ERROR;
-    }
-
-    if (verb->listed.len > sizeof("[") - 1) {
-        ngx_http_agentstream_acp_literal(&verb->listed, ",");
-    }
-
-    text = ngx_http_agentstream_json_raw(json, json->root);
-    ngx_http_agentstream_acp_json(&verb->listed, &text);
-
-    return verb->listed.failed ? NGX_ERROR : NGX_OK;
-}
-
-
-static void
-ngx_http_agentstream_verb_list_done(void *data,
-    ngx_http_agentstream_call_t *call)
-{
-    ngx_http_agentstream_verb_t *verb = data;
-
-    ngx_str_t  body;
-
-    if (call->nonsense) {
-        ngx_http_agentstream_verb_unread(verb, NGX_DECLINED);
-        return;
-    }
-
-    if (ngx_http_agentstream_verb_answered(verb, call) != NGX_OK) {
-        return;
-    }
-
-    ngx_http_agentstream_acp_literal(&verb->listed, "]");
-
-    if (verb->listed.failed) {
-        ngx_http_agentstream_verb_give_up(verb);
-        return;
-    }
-
-    body.data = verb->listed.start;
-    body.len = verb->listed.len;
-
-    ngx_http_agentstream_verb_succeed(verb, NGX_HTTP_OK, &body);
+    return ngx_http_agentstream_verb_call(verb);
 }
 
 

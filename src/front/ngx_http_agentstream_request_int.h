@@ -28,9 +28,10 @@
  * the response (request_accept), bodies
  * (request_body), prompts (request_send_message), event streams
  * (request_events), whole answers (request_whole), the state of a turn
- * (request_turn), sessions (request_session), their history (request_history),
- * requests that end or unblock a turn (request_answer), and verbs of the engine
- * whose outcome is the response (request_outcome).
+ * (request_turn), sessions (request_session), lists that are sent while they
+ * arrive (request_records), requests that end or unblock a turn
+ * (request_answer), and verbs of the engine whose outcome is the response
+ * (request_outcome).
  */
 
 
@@ -258,6 +259,11 @@ ngx_int_t ngx_http_agentstream_request_read(
 ngx_int_t ngx_http_agentstream_request_whole(
     ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t seq,
     ngx_uint_t sender);
+
+/* answers with all sessions of the request's owner; returns what the handler is
+   to return */
+ngx_int_t ngx_http_agentstream_request_owned(
+    ngx_http_agentstream_request_t *req);
 
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(

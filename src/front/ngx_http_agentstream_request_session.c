@@ -26,10 +26,12 @@ ngx_http_agentstream_request_list(ngx_http_agentstream_request_t *req)
 {
     ngx_http_agentstream_verb_t  *verb;
 
+    if (req->conf->owner) {
+        return ngx_http_agentstream_request_owned(req);
+    }
+
     verb = ngx_http_agentstream_verb_list_sessions(&req->target,
                                             &req->scope.directory,
-                                            req->conf->owner
-                                            ? &req->scope.owner : NULL,
                                             ngx_http_agentstream_request_told,
                                             req);
 
