@@ -43,16 +43,16 @@ $(eval $(call libraries,bench,$(CC),-g -O2,-g -O2,$(PURE)))
 $(BUILD)/unit/%: t/unit/%.c $(wildcard t/unit/*.h) $(HEADERS) \
     $(BUILD)/unit/libparts.a $(BUILD)/unit/libngxcore.a
 	@$(CC) -g -O1 $(SANITIZE) $(WARN) $(INCLUDES) -o $@ $< \
-	    $(filter %.a,$^) -lcjson -lcrypto
+	    $(filter %.a,$^) -lcjson -lmd4c -lcrypto
 
 $(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(HEADERS) \
     $(BUILD)/fuzz/libparts.a $(BUILD)/fuzz/libngxcore.a
 	@$(FUZZ_CC) -g -O1 -Wall -fsanitize=fuzzer $(SANITIZE) $(INCLUDES) \
 	    -o $@ $< \
-	    $(filter %.a,$^) -lcjson -lcrypto
+	    $(filter %.a,$^) -lcjson -lmd4c -lcrypto
 
 # Instructions are counted in the code that users run, without sanitizers.
 $(BUILD)/bench/budget: bench/budget.c $(wildcard t/unit/*.h) $(HEADERS) \
     $(BUILD)/bench/libparts.a $(BUILD)/bench/libngxcore.a
 	@$(CC) -g -O2 $(WARN) $(INCLUDES) -o $@ $< \
-	    $(filter %.a,$^) -lcjson -lcrypto
+	    $(filter %.a,$^) -lcjson -lmd4c -lcrypto
