@@ -105,7 +105,7 @@ is(scalar @{ $t->control('log') }, $seen, 'OpenCode was not asked once');
 
 # ---- nobody
 
-for my $user ('', 'x' x 1025, "a\x01b", "a\x7fb") {
+for my $user ('', 'x' x 1025, 'x' x 4096, "a\x01b", "a\x7fb") {
     for (@routes, ['GET', undef], ['POST', undef]) {
         my ($method, $path, $body) = @$_;
         my $url = defined $path ? "/sessions/$id$path" : '/sessions';

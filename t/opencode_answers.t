@@ -6,8 +6,9 @@
 # Broken by: a plan that is lost because there is no event for it (translate
 # without "stored"); a subagent's text in the answer; messages of the turn
 # before; a tool call that is told twice; an answer collected before OpenCode
-# has stored all of it; a retry that calls the model again; a rebuilt stream
-# without the plan.
+# has stored all of it; a retry that calls the model again, in whatever form it
+# asks; an interrupted turn that is an error, or a failed one that is an answer;
+# a rebuilt stream without the plan.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -40,6 +41,9 @@ for (['text', '!say "Only text, \"quoted\"."'],
 }
 
 again();
+forms();
+cancelled();
+failed();
 later();
 
 $t->done();
@@ -118,6 +122,86 @@ sub again {
                            ->body()) };
 
     is(scalar @prompts, 1, 'and OpenCode got one prompt');
+}
+
+
+# one client_request_id, and every form of the response
+
+sub forms {
+    my $s = session();
+    my $body = { content => "!pace 20\n!split 4\n!say \"" . 'Word. ' x 20
+                            . '"', client_request_id => 'forms' };
+    my $early = ask($s, $body, Prefer => 'wait=0');
+    my $async = ask($s, $body, Prefer => 'respond-async');
+    my $stream = $t->request('POST', "/sessions/$s/send-message", body => $body,
+                             timeout => 90);
+    my @whole = map { ask($s, $body, Prefer => $_) }
+                'wait=30', 'wait=315360000', 'wait=x, ;;=, foo="', 'wait=-1',
+                'respond-async';
+
+    is($early->status() . ' ' . $async->status(), '202 202', 'forms: accepted');
+    is(join(' ', map { $_->status() } @whole), '200 200 200 200 200',
+       'forms: answered');
+    is(join(' ', map { $_->header('Preference-Applied') // '-' } @whole),
+       'wait=30 wait=3600 - - -', 'forms: what was applied');
+
+    my %turns = map { $json->decode($_->body())->{turnId} => 1 }
+                $early, $async, @whole;
+
+    is_deeply([keys %turns], [packet_json(($stream->packets())[0])->{turnId}],
+              'forms: one turn');
+    is(join('|', map { $json->decode($_->body())->{text} } @whole),
+       join('|', (joined_text($stream)) x 5), 'forms: the same text');
+    is(scalar @{ $json->decode($whole[0]->body())->{messages} }, 2,
+       'forms: one prompt, one answer');
+}
+
+
+sub cancelled {
+    my $s = session();
+    my $c = $t->open('POST', "/sessions/$s/send-message",
+                     body => { content => "!say \"Begun. \"\n!sleep 90000" },
+                     headers => { Accept => 'application/json' });
+
+    # OpenCode stores a text when it ends, so it is the stream that tells
+
+    my $stream;
+
+    wait_for(sub {
+        $stream = $t->open('GET', "/sessions/$s/events");
+        $t->wait([$stream], timeout => 5, until => sub {
+            grep { $_->{data} =~ /Begun/ } $_[0]->packets();
+        }) && $stream->packets();
+    }, 60);
+    is($t->request('POST', "/sessions/$s/interrupt", timeout => 30)->body(),
+       '{"interrupted":true}', 'cancelled: interrupted');
+    $t->wait([$c], timeout => 60);
+
+    my $a = $json->decode($c->body());
+
+    is($c->status() . " $a->{stopReason}", '200 cancelled',
+       'cancelled: an answer');
+    is($a->{text}, 'Begun. ', 'cancelled: what was said');
+    is(ask($s, { content => '!say "Next."' })->status(), 200,
+       'cancelled: the next turn');
+}
+
+
+sub failed {
+    my $s = session();
+    my $c = ask($s, { content => 'x', model => { providerID => 'lab',
+                                                 modelID => 'no-such' } });
+    my $p = $json->decode($c->body());
+
+    cmp_ok($c->status(), '>=', 400, 'a turn without any answer');
+    is($p->{type}, 'error', '... is an error packet');
+    like($p->{message}, qr/not found/i, '... that tells why');
+
+    $c = ask(session(), { content => '!http 400 {"body":{"error":'
+                                     . '{"message":"Refused by it"}}}' });
+    $p = $json->decode($c->body());
+    is($c->status() . " $p->{type}", '400 error', 'a model that refuses');
+    like($p->{message}, qr/Refused by it/, '... and says so');
 }
 
 
