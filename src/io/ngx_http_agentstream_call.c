@@ -89,6 +89,10 @@ ngx_http_agentstream_call_create(ngx_http_agentstream_loc_conf_t *conf,
     call->posted.data = call;
     call->posted.log = ngx_cycle->log;
 
+    call->yield.handler = ngx_http_agentstream_call_yield_handler;
+    call->yield.data = call;
+    call->yield.log = ngx_cycle->log;
+
     return call;
 
 failed:
@@ -347,6 +351,10 @@ ngx_http_agentstream_call_cleanup(void *data)
 
     if (call->timer.timer_set) {
         ngx_del_timer(&call->timer);
+    }
+
+    if (call->yield.posted) {
+        ngx_delete_posted_event(&call->yield);
     }
 
     if (!call->subscription) {

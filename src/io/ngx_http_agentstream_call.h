@@ -104,7 +104,7 @@ struct ngx_http_agentstream_call_s {
     unsigned                            filtering:1;
     unsigned                            closed:1;
     unsigned                            timedout:1;
-    unsigned                            paused:1;
+    unsigned                            paused:1;      /* by its handler */
     unsigned                            waiting:1;     /* waits for a place */
     unsigned                            abandoned:1;
     ngx_str_t                           key;       /* of its destination */
@@ -112,13 +112,19 @@ struct ngx_http_agentstream_call_s {
     size_t                              size;
     ngx_http_agentstream_json_split_t   split;     /* of a list */
     ngx_http_agentstream_json_t         json;      /* the element at hand */
-    ngx_chain_t                        *held;      /* while paused */
+    ngx_chain_t                        *held;      /* while paused, or
+                                                      while others have their
+                                                      turn */
+    size_t                              taken;     /* since others had their
+                                                      turn */
     ngx_http_request_t                 *source;    /* of the body */
     ngx_queue_t                         queue;     /* in its lane, while it
                                                       waits or is abandoned */
     ngx_queue_t                         others;    /* among all abandoned */
     ngx_event_t                         timer;
     ngx_event_t                         posted;
+    ngx_event_t                         yield;     /* posted: others have their
+                                                      turn */
     ngx_http_request_t                 *request;   /* the parked main request,
                                                       NULL when it is gone */
     ngx_http_request_t                 *subrequest;    /* it does the

@@ -16,9 +16,22 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_call_int.h"
 
 
 #define NGX_HTTP_AGENTSTREAM_CALL_BUFFER  32768
+
+/*
+ * nginx reads an answer as long as there is more of it.  After this many bytes
+ * everything else in the worker has its turn first: clients, other calls,
+ * wake-ups.  To handle them takes about a millisecond.
+ */
+#define NGX_HTTP_AGENTSTREAM_CALL_TURN    65536
+
+
+/* whether no more of the answer may be taken for now */
+#define ngx_http_agentstream_call_waits(call)                                 \
+    ((call)->paused || (call)->yield.posted)
 
 
 static ngx_int_t ngx_http_agentstream_call_header_filter(
@@ -32,6 +45,8 @@ static ngx_int_t ngx_http_agentstream_call_take(
     ngx_http_agentstream_call_t *call, ngx_buf_t *b);
 static ngx_int_t ngx_http_agentstream_call_hold(ngx_http_request_t *r,
     ngx_http_agentstream_call_t *call, ngx_chain_t *in);
+static void ngx_http_agentstream_call_continue(
+    ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_call_split(
     ngx_http_agentstream_call_t *call, u_char *pos, size_t len);
 static ngx_int_t ngx_http_agentstream_call_element(void *ctx, u_char *text,
@@ -168,7 +183,7 @@ ngx_http_agentstream_call_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 
     call->source = r;
 
-    while (call->held && !call->paused) {
+    while (call->held && !ngx_http_agentstream_call_waits(call)) {
         cl = call->held;
         call->held = cl->next;
 
@@ -186,7 +201,9 @@ ngx_http_agentstream_call_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         /* only an upstream can be paused: it stops reading when its buffer is
            full of data that was not consumed */
 
-        if (call->paused && r->upstream && ngx_buf_size(in->buf)) {
+        if (ngx_http_agentstream_call_waits(call) && r->upstream
+            && ngx_buf_size(in->buf))
+        {
             return ngx_http_agentstream_call_hold(r, call, in);
         }
 
@@ -243,6 +260,15 @@ ngx_http_agentstream_call_take(ngx_http_agentstream_call_t *call,
         rc = NGX_OK;
     }
 
+    call->taken += len;
+
+    if (call->taken >= NGX_HTTP_AGENTSTREAM_CALL_TURN
+        && call->source->upstream)
+    {
+        call->taken = 0;
+        ngx_post_event(&call->yield, &ngx_posted_next_events);
+    }
+
     return (rc == NGX_OK && !call->closed) ? NGX_OK : NGX_ERROR;
 }
 
@@ -275,16 +301,32 @@ ngx_http_agentstream_call_hold(ngx_http_request_t *r,
 void
 ngx_http_agentstream_call_resume(ngx_http_agentstream_call_t *call)
 {
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
-
     if (!call->paused) {
         return;
     }
 
     call->paused = 0;
 
-    if (!call->running) {
+    if (call->running) {
+        ngx_http_agentstream_call_continue(call);
+    }
+}
+
+
+void
+ngx_http_agentstream_call_yield_handler(ngx_event_t *ev)
+{
+    ngx_http_agentstream_call_continue(ev->data);
+}
+
+
+static void
+ngx_http_agentstream_call_continue(ngx_http_agentstream_call_t *call)
+{
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    if (ngx_http_agentstream_call_waits(call)) {
         return;
     }
 

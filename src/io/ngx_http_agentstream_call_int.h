@@ -33,6 +33,10 @@ void ngx_http_agentstream_call_run(ngx_http_agentstream_call_t *call);
 /* ends a call whose place another call needs; done_handler is called */
 void ngx_http_agentstream_call_expel(ngx_http_agentstream_call_t *call);
 
+/* call_filter: continues an answer after others had their turn */
+void ngx_http_agentstream_call_yield_handler(ngx_event_t *ev);
+
+/* call_request: the connection of a call */
 ngx_connection_t *ngx_http_agentstream_call_connect(
     ngx_http_agentstream_call_t *call);
 

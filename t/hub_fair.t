@@ -1,0 +1,158 @@
+#!/usr/bin/perl
+
+# An event stream that has more to say than the worker can read: clients and
+# other turns of that worker do not wait until it pauses.
+#
+# Broken by: a call that is read as long as there is more of it (call_take()
+# without "yield"); a call that does not continue after others had their turn
+# (call_yield_handler()).
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+use IO::Socket::INET;
+
+my $SIZE = 16;          # megabytes
+my $TURN = 65536;       # bytes that are read at most before others come next
+my $BUFFER = 32768;
+
+my ($port, $pid, $over) = flood();
+
+my $t = AgentStream->new(workers => 1, timeout => 60, level => 'debug',
+    server => "
+    location /flood { agentstream /flood-api/; }
+
+    location /flood-api/ {
+        internal;
+        proxy_pass http://127.0.0.1:$port/;
+        proxy_http_version 1.1;
+        proxy_set_header Connection '';
+    }");
+
+my $c = $t->open('POST', '/flood/ses_flood/send-message',
+                 body => { content => 'flood' });
+
+# While the worker is stopped, the stream fills the sockets' buffers.
+
+sysread $over, my $byte, 1;
+
+my ($worker) = $t->workers();
+
+kill STOP => $worker;
+sysread $over, $byte, 1;
+kill CONT => $worker;
+
+check_turn($t->turn($t->session(), 'text:3:16:0'), 'a turn meanwhile');
+
+ok($t->wait([$c]), 'its own turn ends');
+is($c->status(), 400, 'its own turn: OpenCode has refused the prompt');
+is($t->status()->{opencode}{events_skipped}, 0, 'every event was read');
+
+# what was read from the stream in each cycle of the event loop
+
+my ($sum, $most, $all) = (0, 0, 0);
+
+open my $log, '<', $t->{dir} . '/error.log' or die "error.log: $!\n";
+
+while (<$log>) {
+    if (/epoll timer:/) {
+        $sum = 0;
+
+    } elsif (/recv: eof:\d, avail|recv: fd:\d+ (\d+) of (\d+)/) {
+        next if !defined $2 || $2 > $BUFFER;
+
+        $sum += $1;
+        $all += $1;
+        $most = $sum if $sum > $most;
+    }
+}
+
+note("$all bytes read, at most $most in one cycle");
+cmp_ok($all, '>', $SIZE * 1048576 / 2, 'the flood was read');
+cmp_ok($most, '<=', $TURN + 2 * $BUFFER, 'others come next after a while');
+cmp_ok($most, '>=', $TURN, 'and not before');
+
+kill TERM => $pid;
+waitpid $pid, 0;
+$t->done();
+
+
+# A server with one session, whose event stream sends so many bytes at once, and
+# which refuses the prompt after that. -> its port, its process, and a pipe that tells when the flood begins and ends
+
+sub flood {
+    my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1',
+        Listen => 16) or die "listen: $!\n";
+
+    pipe(my $reader, my $writer) or die "pipe: $!\n";
+    pipe(my $done, my $all) or die "pipe: $!\n";
+    my $child = fork() // die "fork: $!\n";
+
+    return ($listener->sockport(), $child, $reader) if $child;
+
+    $SIG{CHLD} = 'IGNORE';
+    alarm(120);
+
+    while (my $socket = $listener->accept()) {
+        serve($socket, $writer, $all, $done) if fork() == 0;
+        $socket->close();
+    }
+
+    require POSIX;
+    POSIX::_exit(0);
+}
+
+
+sub serve {
+    my ($socket, $writer, $all, $done) = @_;
+
+    alarm(120);
+    sysread $socket, my $request, 65536;
+
+    if ($request =~ m{^GET /event}) {
+        # events that must be parsed to find out that they are nobody's
+        my $event = 'data: {"properties":{"list":['
+            . join(',', (0) x 2000)
+            . ']},"type":"noise"}' . "\n\n";
+        my $flood = $event x (1048576 / length $event);
+
+        syswrite $socket, "HTTP/1.1 200 OK\r\n"
+            . "Content-Type: text/event-stream\r\n\r\n"
+            . 'data: {"id":"evt_1","type":"server.connected","properties":{}}'
+            . "\n\n";
+        syswrite $writer, 'b';
+        sleep(1);
+
+        for (1 .. $SIZE) {
+            my $at = 0;
+
+            syswrite $writer, 'f' if $_ == 2;
+
+            while ($at < length $flood) {
+                $at += syswrite($socket, $flood, length($flood) - $at, $at)
+                       // last;
+            }
+        }
+
+        syswrite $all, 'e';
+        sysread $socket, $request, 1;
+
+    } else {
+        my ($status, $body) = $request =~ m{^GET /session/ses_flood[ ?]}
+            ? ('200 OK', '{"id":"ses_flood","directory":"/flood"}')
+            : $request =~ m{/status} ? ('200 OK', '{}')
+            : ('400 Bad Request', '{}');
+
+        sysread $done, my $byte, 1 if $request =~ /prompt_async/;
+
+        syswrite $socket, "HTTP/1.1 $status\r\nConnection: close\r\n"
+            . "Content-Type: application/json\r\nContent-Length: "
+            . length($body) . "\r\n\r\n$body";
+    }
+
+    $socket->close();
+    require POSIX;
+    POSIX::_exit(0);
+}
+
