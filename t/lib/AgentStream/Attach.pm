@@ -80,8 +80,13 @@ sub on_worker {
     my $request = $t->http_request($method, $path, %args);
     my $pid_request = $t->http_request('GET', '/_pid', keepalive => 1);
 
+    # The addresses of both sides decide which worker gets a connection.  The
+    # kernel may offer the same port again and again, so that the client's
+    # address must change.
+
     for my $try (1 .. 200) {
         my $c = AgentStream::Client->open(port => $t->{port_pid},
+                                          from => '127.0.0.' . int 1 + rand 254,
                                           request => $pid_request);
         $t->wait([$c], timeout => 5);
 

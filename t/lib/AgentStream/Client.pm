@@ -25,7 +25,8 @@ sub open {
     my ($class, %args) = @_;
 
     my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
-        PeerPort => $args{port}) or die "connect to port $args{port}: $!\n";
+        PeerPort => $args{port},
+        $args{from} ? (LocalAddr => $args{from}) : ()) or die "connect to port $args{port}: $!\n";
 
     my $self = bless { fh => $socket, socket => 1, buffer => '',
         method => $args{method} // 'GET', started => time(),
