@@ -20,6 +20,7 @@
 
 /* protocols of clients; request.c has the table */
 #define NGX_HTTP_AGENTSTREAM_PROTOCOL_PACKETS  0
+#define NGX_HTTP_AGENTSTREAM_PROTOCOL_AGUI     1
 
 #define NGX_HTTP_AGENTSTREAM_BUSY_REJECT    0
 #define NGX_HTTP_AGENTSTREAM_BUSY_QUEUE     1

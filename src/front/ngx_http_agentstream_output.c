@@ -201,8 +201,13 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
 
     r = out->request;
 
-    if (ngx_http_agentstream_output_init(out) != NGX_OK) {
-        return NGX_ERROR;
+    if (out->timer.handler == NULL) {
+
+        if (ngx_http_agentstream_output_init(out) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_agentstream_count(STREAMS, 1);
     }
 
     out->wire = wire;
@@ -210,8 +215,6 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
     out->handler = handler;
     out->destroy = destroy;
     out->data = data;
-
-    ngx_http_agentstream_count(STREAMS, 1);
 
     ngx_http_agentstream_output_wait(r);
     r->write_event_handler = ngx_http_agentstream_output_write_handler;

@@ -58,8 +58,9 @@ typedef struct {
    but notices when the client disconnects */
 void ngx_http_agentstream_output_wait(ngx_http_request_t *r);
 
-/* takes over the request, whose body was read, for its only user. keepalive 0:
-   no comments; NGX_ERROR: no callback will be called */
+/* takes over the request, whose body was read, for its only user; or for
+   another one, which continues the response when the first is done. keepalive
+   0: no comments; NGX_ERROR: no callback will be called */
 ngx_int_t ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
     ngx_http_agentstream_wire_t *wire, ngx_msec_t keepalive,
     ngx_http_agentstream_output_pt handler,

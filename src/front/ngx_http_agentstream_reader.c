@@ -28,6 +28,8 @@ typedef struct {
     ngx_http_agentstream_output_t       *output;
     ngx_http_agentstream_wire_t         *failed;
     ngx_http_agentstream_wire_state_t   *state;    /* of the output's wire */
+    void                                *context;  /* the request of the
+                                                      state */
     uint64_t                             skip;
     ngx_uint_t                           retry;    /* send how long to wait
                                                       before reconnecting */
@@ -74,6 +76,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     reader->request = r;
     reader->output = args->output;
     reader->failed = args->failed;
+    reader->context = args->context;
     reader->skip = args->skip;
     reader->retry = !args->sender;
 
@@ -129,6 +132,7 @@ ngx_http_agentstream_reader_state(ngx_http_agentstream_reader_t *reader,
     }
 
     reader->state->pool = reader->request->pool;
+    reader->state->request = reader->context;
 
     return NGX_OK;
 }
@@ -260,7 +264,7 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
         return NGX_ERROR;
     }
 
-    if (reader->state->waits && batch->all) {
+    if (reader->state->ended || (reader->state->waits && batch->all)) {
         batch->end = 1;
     }
 
@@ -292,8 +296,9 @@ ngx_http_agentstream_reader_write(ngx_http_agentstream_reader_t *reader,
     wire = reader->output->wire;
     state = reader->state;
 
-    while (ngx_http_agentstream_follower_next(batch, &record) == NGX_OK) {
-
+    while (!state->ended
+           && ngx_http_agentstream_follower_next(batch, &record) == NGX_OK)
+    {
         /* a rebuilt turn is told from its beginning */
         state->silent = (record.seq <= reader->skip && !batch->rebuilt);
 

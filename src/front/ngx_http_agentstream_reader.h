@@ -30,6 +30,8 @@ typedef struct {
     ngx_http_agentstream_wire_t         *failed;   /* the wire of a response
                                                       whose status is that of an
                                                       error */
+    void                                *context;  /* what the wire has to know
+                                                      of the request; or NULL */
     ngx_str_t                            turn;     /* its id, or empty */
     uint64_t                             seq;      /* the client has the turn up
                                                       to this packet */

@@ -46,7 +46,8 @@ static ngx_int_t ngx_http_agentstream_request_respond(
 static ngx_http_agentstream_request_protocol_t
     *ngx_http_agentstream_request_protocols[] =
 {
-    &ngx_http_agentstream_request_packets
+    &ngx_http_agentstream_request_packets,
+    &ngx_http_agentstream_request_agui
 };
 
 

@@ -24,9 +24,6 @@ static ngx_int_t ngx_http_agentstream_request_collect(
 static ngx_int_t ngx_http_agentstream_request_fields(
     ngx_http_agentstream_request_t *req,
     ngx_http_agentstream_fields_conf_t *fields, ngx_int_t *rc);
-static ngx_int_t ngx_http_agentstream_request_refused(
-    ngx_http_agentstream_request_t *req, ngx_int_t rc,
-    ngx_http_agentstream_fields_error_t *error);
 
 
 ngx_int_t
@@ -195,7 +192,7 @@ ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
 
 ngx_int_t
 ngx_http_agentstream_request_prompt(ngx_http_agentstream_request_t *req,
-    ngx_http_agentstream_prompt_t *prompt, ngx_int_t *rc)
+    ngx_str_t *text, ngx_http_agentstream_prompt_t *prompt, ngx_int_t *rc)
 {
     ngx_http_agentstream_fields_conf_t  fields;
 
@@ -203,8 +200,7 @@ ngx_http_agentstream_request_prompt(ngx_http_agentstream_request_t *req,
         return NGX_DECLINED;
     }
 
-    *rc = ngx_http_agentstream_prompt_build(req->request->pool, &fields,
-                                         &req->body,
+    *rc = ngx_http_agentstream_prompt_build(req->request->pool, &fields, text,
                                          NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN,
                                          prompt);
 
@@ -267,7 +263,7 @@ ngx_http_agentstream_request_fields(ngx_http_agentstream_request_t *req,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_request_refused(ngx_http_agentstream_request_t *req,
     ngx_int_t rc, ngx_http_agentstream_fields_error_t *error)
 {

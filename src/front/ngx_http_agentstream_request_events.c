@@ -66,6 +66,7 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
     args->target = &req->target;
     args->wire = req->protocol->wire;
     args->failed = req->protocol->failed;
+    args->context = req->context;
 
     return ngx_http_agentstream_reader_attach(req->request, args);
 }

@@ -96,6 +96,9 @@ typedef struct {
 /* docs/protocol.md */
 extern ngx_http_agentstream_request_protocol_t
     ngx_http_agentstream_request_packets;
+/* docs/protocols.md, "AG-UI" */
+extern ngx_http_agentstream_request_protocol_t
+    ngx_http_agentstream_request_agui;
 
 
 /* the path after the location's name; points into the request's URI */
@@ -139,6 +142,10 @@ struct ngx_http_agentstream_request_s {
     ngx_int_t                              rc;     /* result of a verb's
                                                       outcome that was reported
                                                       at once */
+    void                                  *context;    /* what the protocol's
+                                                          wires have to know of
+                                                          the request; or
+                                                          NULL */
     ngx_http_agentstream_output_t          output;
 };
 
@@ -233,10 +240,16 @@ void ngx_http_agentstream_request_finish(ngx_http_agentstream_request_t *req,
 ngx_int_t ngx_http_agentstream_request_body(
     ngx_http_agentstream_request_t *req, ngx_uint_t kind,
     ngx_http_agentstream_body_t *body, ngx_int_t *rc);
-/* the same for a prompt */
+/* the same for a prompt, in the form of prompt.h */
 ngx_int_t ngx_http_agentstream_request_prompt(
-    ngx_http_agentstream_request_t *req, ngx_http_agentstream_prompt_t *prompt,
-    ngx_int_t *rc);
+    ngx_http_agentstream_request_t *req, ngx_str_t *text,
+    ngx_http_agentstream_prompt_t *prompt, ngx_int_t *rc);
+
+/* the response to a body that was refused (NGX_DECLINED), or for which there
+   was no memory */
+ngx_int_t ngx_http_agentstream_request_refused(
+    ngx_http_agentstream_request_t *req, ngx_int_t rc,
+    ngx_http_agentstream_fields_error_t *error);
 
 /* sends the prompt to the request's session, and makes the client a reader of
    its turn; returns what the handler is to return */
@@ -264,6 +277,15 @@ ngx_int_t ngx_http_agentstream_request_whole(
    to return */
 ngx_int_t ngx_http_agentstream_request_owned(
     ngx_http_agentstream_request_t *req);
+
+/*
+ * The session's last messages, or all of them for limit 0, in the form of a
+ * wire.  When they are sent, "then" continues the response, unless it is NULL.
+ * In a protocol with names, a session that does not exist is an empty one.
+ */
+ngx_int_t ngx_http_agentstream_request_history(
+    ngx_http_agentstream_request_t *req, ngx_uint_t limit,
+    ngx_http_agentstream_wire_t *wire, ngx_http_agentstream_request_pt then);
 
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(

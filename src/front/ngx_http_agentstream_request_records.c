@@ -34,11 +34,11 @@ typedef struct {
     ngx_http_agentstream_list_t         *list;
     ngx_http_agentstream_wire_state_t   *state;    /* of the output's wire */
     ngx_http_agentstream_output_text_t   text;     /* to be sent */
+    ngx_http_agentstream_request_pt      then;     /* continues the response;
+                                                      or NULL */
 } ngx_http_agentstream_request_records_t;
 
 
-static ngx_int_t ngx_http_agentstream_request_records_history(
-    ngx_http_agentstream_request_t *req, ngx_uint_t limit);
 static ngx_http_agentstream_request_records_t *
     ngx_http_agentstream_request_records_open(
     ngx_http_agentstream_request_t *req, ngx_http_agentstream_wire_t *wire);
@@ -46,6 +46,8 @@ static ngx_int_t ngx_http_agentstream_request_records_record(void *data,
     ngx_http_agentstream_record_t *record);
 static ngx_int_t ngx_http_agentstream_request_records_flush(void *data,
     ngx_uint_t end);
+static void ngx_http_agentstream_request_records_pass(
+    ngx_http_agentstream_request_records_t *rr);
 static void ngx_http_agentstream_request_records_failed(void *data,
     ngx_http_agentstream_outcome_t *outcome);
 static void ngx_http_agentstream_request_records_sent_handler(void *data);
@@ -94,23 +96,27 @@ ngx_http_agentstream_request_messages(ngx_http_agentstream_request_t *req)
         }
     }
 
-    return ngx_http_agentstream_request_records_history(req, limit);
+    return ngx_http_agentstream_request_history(req, limit,
+                                   req->sse ? &ngx_http_agentstream_wire_plain
+                                            : &ngx_http_agentstream_wire_array,
+                                   NULL);
 }
 
 
-static ngx_int_t
-ngx_http_agentstream_request_records_history(
-    ngx_http_agentstream_request_t *req, ngx_uint_t limit)
+ngx_int_t
+ngx_http_agentstream_request_history(ngx_http_agentstream_request_t *req,
+    ngx_uint_t limit, ngx_http_agentstream_wire_t *wire,
+    ngx_http_agentstream_request_pt then)
 {
     ngx_http_agentstream_history_args_t      args;
     ngx_http_agentstream_request_records_t  *rr;
 
-    rr = ngx_http_agentstream_request_records_open(req,
-                                    req->sse ? &ngx_http_agentstream_wire_plain
-                                           : &ngx_http_agentstream_wire_array);
+    rr = ngx_http_agentstream_request_records_open(req, wire);
     if (rr == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
+
+    rr->then = then;
 
     args.target = &req->target;
     args.limit = limit;
@@ -171,6 +177,7 @@ ngx_http_agentstream_request_records_open(ngx_http_agentstream_request_t *req,
     }
 
     rr->state->pool = pool;
+    rr->state->request = req->context;
 
     if (ngx_http_agentstream_output_open(&req->output, wire, 0,
                             ngx_http_agentstream_request_records_sent_handler,
@@ -203,6 +210,10 @@ ngx_http_agentstream_request_records_record(void *data,
     }
 
     text->last = wire->record(rr->state, p, record);
+
+    if (rr->state->failed) {
+        return NGX_ERROR;
+    }
 
     return ((size_t) (text->last - text->start)
             < NGX_HTTP_AGENTSTREAM_RECORDS_OUT) ? NGX_OK : NGX_AGAIN;
@@ -253,10 +264,21 @@ ngx_http_agentstream_request_records_flush(void *data, ngx_uint_t end)
     text = rr->text;
     ngx_memzero(&rr->text, sizeof(ngx_http_agentstream_output_text_t));
 
-    rc = ngx_http_agentstream_output_send(out, text.start, text.last, end);
+    rc = ngx_http_agentstream_output_send(out, text.start, text.last,
+                                          end && rr->then == NULL);
 
     if (rc == NGX_ERROR) {
         goto failed;
+    }
+
+    if (end && rr->then) {
+        ngx_http_agentstream_request_records_destroy(rr);
+
+        if (!out->busy) {
+            ngx_http_agentstream_request_records_pass(rr);
+        }
+
+        return NGX_DONE;
     }
 
     if (end) {
@@ -271,6 +293,18 @@ failed:
     ngx_http_agentstream_output_finalize(out, NGX_ERROR);
 
     return NGX_DONE;
+}
+
+
+/* all was sent, and somebody else continues with the output */
+
+static void
+ngx_http_agentstream_request_records_pass(
+    ngx_http_agentstream_request_records_t *rr)
+{
+    if (rr->then(rr->req) != NGX_DONE) {
+        ngx_http_agentstream_output_finalize(&rr->req->output, NGX_ERROR);
+    }
 }
 
 
@@ -294,6 +328,14 @@ ngx_http_agentstream_request_records_failed(void *data,
         return;
     }
 
+    if (outcome->code == NGX_HTTP_NOT_FOUND && rr->req->protocol->names) {
+
+        /* a name is good before its session is made by the first prompt */
+
+        (void) ngx_http_agentstream_request_records_flush(rr, 1);
+        return;
+    }
+
     rc = ngx_http_agentstream_request_failed(rr->req, outcome);
 
     ngx_http_finalize_request(r, rc);
@@ -311,7 +353,12 @@ ngx_http_agentstream_request_records_sent_handler(void *data)
         return;
     }
 
-    ngx_http_agentstream_history_resume(rr->history);
+    if (rr->history) {
+        ngx_http_agentstream_history_resume(rr->history);
+        return;
+    }
+
+    ngx_http_agentstream_request_records_pass(rr);
 }
 
 

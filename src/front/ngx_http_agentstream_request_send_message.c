@@ -45,7 +45,9 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     ngx_int_t                      rc;
     ngx_http_agentstream_prompt_t  prompt;
 
-    if (ngx_http_agentstream_request_prompt(req, &prompt, &rc) != NGX_OK) {
+    if (ngx_http_agentstream_request_prompt(req, &req->body, &prompt, &rc)
+        != NGX_OK)
+    {
         return rc;
     }
 

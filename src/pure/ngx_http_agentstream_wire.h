@@ -32,6 +32,9 @@ typedef struct {
     ngx_str_t                            turn;     /* id of the record's turn */
     ngx_pool_t                          *pool;     /* lives as long as the
                                                       response */
+    void                                *request;  /* what the wire has to know
+                                                      of the request, in a form
+                                                      of its own; or NULL */
 
     /* the client has the record already, from an earlier response: it is only
        told so that the wire remembers it, and what record() writes is not
@@ -51,6 +54,9 @@ typedef struct {
      * turn goes on.
      */
     unsigned                             waits:1;
+
+    /* set by record(): nothing may follow, so the response ends here */
+    unsigned                             ended:1;
 
     /* set by record(): the most bytes that end() writes beyond end_size */
     size_t                               pending;
