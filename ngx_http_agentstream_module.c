@@ -346,6 +346,8 @@ ngx_http_agentstream_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
+    amcf->accounts = ngx_http_agentstream_variable_used(cf);
+
     ngx_http_agentstream_call_init_filters();
 
     return ngx_http_agentstream_call_init_headers(cf);
@@ -366,6 +368,7 @@ ngx_http_agentstream_create_main_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     amcf->zone = NULL;
+     *     amcf->accounts = 0;
      *     amcf->places = NULL;
      *     amcf->used = 0;
      */

@@ -47,6 +47,9 @@ typedef struct {
     ngx_uint_t                           used;       /* a location has
                                                         "agentstream" or
                                                         "agentstream_status" */
+    ngx_uint_t                           accounts;   /* a variable is used that
+                                                        needs the account of a
+                                                        response */
     ngx_array_t                         *places;     /* where "agentstream"
                                                         stands, for
                                                         module_check; or

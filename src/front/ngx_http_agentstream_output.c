@@ -266,8 +266,6 @@ ngx_http_agentstream_output_init(ngx_http_agentstream_output_t *out)
     out->timer.data = out;
     out->timer.log = c->log;
 
-    ngx_http_set_ctx(r, out, ngx_http_agentstream_module);
-
     return NGX_OK;
 }
 

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_account.h"
 #include "ngx_http_agentstream_wire.h"
 
 
@@ -34,7 +35,9 @@ typedef void (*ngx_http_agentstream_output_pt)(void *data);
 /* one per request, in its pool; nothing of it outlives the request */
 
 typedef struct {
-    ngx_http_request_t                  *request;  /* set by its owner */
+    /* set by its owner */
+    ngx_http_request_t                  *request;
+    ngx_http_agentstream_account_t      *account;  /* or NULL */
 
     /* private */
     unsigned                             busy:1;   /* buf is being sent */

@@ -304,8 +304,15 @@ ngx_http_agentstream_reader_write(ngx_http_agentstream_reader_t *reader,
 
         end = wire->record(state, p, &record);
 
-        if (!state->silent) {
-            p = end;
+        if (state->silent) {
+            continue;
+        }
+
+        p = end;
+
+        if (reader->output->account) {
+            ngx_http_agentstream_account_packet(reader->output->account,
+                                                &batch->turn, &record);
         }
     }
 

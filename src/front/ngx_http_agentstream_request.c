@@ -28,6 +28,8 @@ static ngx_int_t ngx_http_agentstream_request_find(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_ids(
     ngx_http_agentstream_request_t *req);
+static ngx_int_t ngx_http_agentstream_request_open_account(
+    ngx_http_agentstream_request_t *req);
 static ngx_uint_t ngx_http_agentstream_request_named(ngx_str_t *segment,
     const char *name);
 static ngx_int_t ngx_http_agentstream_request_not_allowed(
@@ -83,7 +85,12 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
     req->conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
     req->protocol = ngx_http_agentstream_request_protocol(req->conf);
 
-    ngx_http_set_ctx(r, req, ngx_http_agentstream_module);
+    if (ngx_http_agentstream_request_open_account(req) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    /* the output finds itself by it, and so does what it is a part of */
+    ngx_http_set_ctx(r, &req->output, ngx_http_agentstream_module);
 
     /* NGX_DECLINED: the request is good; any other value is the response */
 
@@ -122,6 +129,46 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
     }
 
     return NGX_DONE;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_request_open_account(ngx_http_agentstream_request_t *req)
+{
+    ngx_http_request_t                *r;
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    r = req->request;
+    amcf = ngx_http_get_module_main_conf(r, ngx_http_agentstream_module);
+
+    if (!amcf->accounts) {
+        return NGX_OK;
+    }
+
+    req->output.account = ngx_pcalloc(r->pool,
+                                      sizeof(ngx_http_agentstream_account_t));
+    if (req->output.account == NULL) {
+        return NGX_ERROR;
+    }
+
+    req->output.account->request = r;
+
+    return NGX_OK;
+}
+
+
+ngx_http_agentstream_account_t *
+ngx_http_agentstream_request_account(ngx_http_request_t *r)
+{
+    ngx_http_agentstream_output_t  *out;
+
+    if (ngx_http_agentstream_call_of(r)) {
+        return NULL;
+    }
+
+    out = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
+
+    return out ? out->account : NULL;
 }
 
 
@@ -444,6 +491,8 @@ ngx_http_agentstream_request_error_text(ngx_http_agentstream_request_t *req,
                                        message, status, details);
 
     record.json.len = p - record.json.data;
+
+    ngx_http_agentstream_account_end(req->output.account, &record);
 
     b = ngx_create_temp_buf(r->pool, wire->size(state, &record));
     if (b == NULL) {

@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_account.h"
 #include "ngx_http_agentstream_conf.h"
 
 
@@ -31,6 +32,14 @@ ngx_int_t ngx_http_agentstream_request_route(ngx_http_request_t *r,
    one has no such location; empty: there is none, or the path is refused */
 void ngx_http_agentstream_request_session(ngx_http_request_t *r,
     ngx_str_t *session);
+
+/* "agentstream_owner" there; empty: none, or not known yet */
+void ngx_http_agentstream_request_owner(ngx_http_request_t *r,
+    ngx_str_t *owner);
+
+/* what is remembered of the response; NULL: nothing */
+ngx_http_agentstream_account_t *ngx_http_agentstream_request_account(
+    ngx_http_request_t *r);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_REQUEST_H_INCLUDED_ */

@@ -46,9 +46,11 @@ static void
 ngx_http_agentstream_request_body_handler(ngx_http_request_t *r)
 {
     ngx_int_t                        rc;
+    ngx_http_agentstream_output_t   *out;
     ngx_http_agentstream_request_t  *req;
 
-    req = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
+    out = ngx_http_get_module_ctx(r, ngx_http_agentstream_module);
+    req = ngx_queue_data(out, ngx_http_agentstream_request_t, output);
 
     for ( ;; ) {
         rc = ngx_http_agentstream_request_collect(req);

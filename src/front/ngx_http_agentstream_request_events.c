@@ -51,6 +51,11 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
     args.follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
                    && value.len == 1 && value.data[0] == '1');
 
+    if (req->output.account) {
+        req->output.account->cursor = args.turn;
+        req->output.account->seq = args.seq;
+    }
+
     rc = ngx_http_agentstream_request_read(req, &args);
 
     return (rc == NGX_DECLINED) ? ngx_http_agentstream_request_nothing(req)
@@ -67,6 +72,10 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
     args->wire = req->protocol->wire;
     args->failed = req->protocol->failed;
     args->context = req->context;
+
+    if (req->output.account) {
+        req->output.account->stream = 1;
+    }
 
     return ngx_http_agentstream_reader_attach(req->request, args);
 }

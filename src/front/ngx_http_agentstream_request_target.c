@@ -165,6 +165,28 @@ ngx_http_agentstream_request_scope(ngx_http_request_t *r,
 }
 
 
+void
+ngx_http_agentstream_request_owner(ngx_http_request_t *r, ngx_str_t *owner)
+{
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+
+    if (conf->prefix.len == 0) {
+        /* a subrequest is about the request that it was made for */
+
+        r = r->main;
+        conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+    }
+
+    if (conf->prefix.len == 0
+        || ngx_http_agentstream_request_value(r, conf->owner, owner) != NGX_OK)
+    {
+        ngx_str_null(owner);
+    }
+}
+
+
 static ngx_int_t
 ngx_http_agentstream_request_value(ngx_http_request_t *r,
     ngx_http_complex_value_t *value, ngx_str_t *result)

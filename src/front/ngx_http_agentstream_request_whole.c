@@ -195,6 +195,8 @@ ngx_http_agentstream_request_whole_take(void *data,
         w->status = batch->status;
     }
 
+    ngx_http_agentstream_account_turn(w->req->output.account, &batch->turn);
+
     rc = ngx_http_agentstream_request_whole_copy(w, &w->turn, &batch->turn);
 
     while (rc == NGX_OK
@@ -389,6 +391,8 @@ ngx_http_agentstream_request_whole_end(ngx_http_agentstream_request_whole_t *w,
     if (w->timer.timer_set) {
         ngx_del_timer(&w->timer);
     }
+
+    ngx_http_agentstream_account_end(w->req->output.account, record);
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 

@@ -33,7 +33,7 @@ sub example {
     $block =~ s/127\.0\.0\.1:4096/127.0.0.1:%%port_opencode%%/g;
     $block =~ s/127\.0\.0\.1:4097/127.0.0.1:%%port_second%%/g;
     $block =~ s/127\.0\.0\.1:4098/127.0.0.1:%%port_login%%/g;
-    $block =~ s{/etc/nginx/}{%%dir%%/}g;
+    $block =~ s{/(?:etc|var/log)/nginx/}{%%dir%%/}g;
 
     return "$AgentStream::Nginx::HEAD$block}\n";
 }
