@@ -125,6 +125,7 @@ ngx_http_agentstream_request_agui_run(ngx_http_agentstream_request_t *req)
     ra->run.thread = ra->input.thread;
     ra->run.run = ra->input.run;
     ra->run.state = ra->input.state;
+    ra->run.thoughts = ra->input.thoughts;
     ra->run.automatic = (req->conf->permissions != NGX_HTTP_AGENTSTREAM_ASK);
 
     req->context = &ra->run;

@@ -52,6 +52,7 @@ typedef struct {
     ngx_uint_t                           state;    /* the client's state is an
                                                       object, which a patch can
                                                       change */
+    ngx_uint_t                           thoughts; /* the client has some */
     ngx_http_agentstream_fields_error_t  error;
 } ngx_http_agentstream_agui_input_t;
 
@@ -76,6 +77,7 @@ typedef struct {
     unsigned                             started:1;    /* RUN_STARTED was
                                                           written */
     unsigned                             state:1;      /* see above */
+    unsigned                             thoughts:1;
     unsigned                             automatic:1;  /* permission requests
                                                           are not for clients */
 } ngx_http_agentstream_agui_run_t;

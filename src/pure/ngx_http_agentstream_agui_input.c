@@ -214,6 +214,10 @@ ngx_http_agentstream_agui_messages(ngx_http_agentstream_agui_ctx_t *ctx,
                          "\"role\"");
         }
 
+        if (ngx_http_agentstream_json_is(json, role, "reasoning")) {
+            ctx->input->thoughts = 1;
+        }
+
         last = v;
     }
 

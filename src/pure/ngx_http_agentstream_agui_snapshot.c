@@ -39,6 +39,8 @@ static u_char *ngx_http_agentstream_agui_snapshot_tool(u_char *p,
     ngx_http_agentstream_agui_doc_t *doc);
 static u_char *ngx_http_agentstream_agui_snapshot_retry(u_char *p,
     ngx_uint_t msec);
+static u_char *ngx_http_agentstream_agui_snapshot_forget(
+    ngx_http_agentstream_agui_run_t *run, u_char *p, ngx_uint_t first);
 static u_char *ngx_http_agentstream_agui_snapshot_end(
     ngx_http_agentstream_wire_state_t *state, u_char *p);
 
@@ -235,18 +237,44 @@ ngx_http_agentstream_agui_snapshot_retry(u_char *p, ngx_uint_t msec)
 }
 
 
+/*
+ * A client keeps its thoughts if a snapshot has none.  Those of the turn that
+ * follows would be appended to what it has of them already, so the snapshot
+ * ends with an empty one, which is discarded at once.
+ */
+
+static u_char *
+ngx_http_agentstream_agui_snapshot_forget(
+    ngx_http_agentstream_agui_run_t *run, u_char *p, ngx_uint_t first)
+{
+    return ngx_sprintf(p, "%s{\"id\":\"%V-none\",\"role\":\"reasoning\","
+                          "\"content\":\"\"}]}\n\n"
+                          "data: {\"type\":\"ACTIVITY_SNAPSHOT\","
+                          "\"messageId\":\"%V-none\","
+                          "\"activityType\":\"discarded\",\"content\":{},"
+                          "\"replace\":true}\n\n", first ? "" : ",",
+                       &run->turn, &run->turn);
+}
+
+
 /* what follows is the turn, or that there is none */
 
 static u_char *
 ngx_http_agentstream_agui_snapshot_end(
     ngx_http_agentstream_wire_state_t *state, u_char *p)
 {
+    ngx_uint_t                        first;
     ngx_http_agentstream_agui_run_t  *run;
 
     run = state->request;
+    first = !state->begun;
 
-    if (!state->begun) {
+    if (first) {
         p = ngx_http_agentstream_agui_snapshot_begin(state, p);
+    }
+
+    if (run->turn.len && run->thoughts) {
+        return ngx_http_agentstream_agui_snapshot_forget(run, p, first);
     }
 
     p = ngx_http_agentstream_agui_cpy(p, "]}\n\n");

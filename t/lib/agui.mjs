@@ -22,7 +22,6 @@ export const warnings = [];
 console.warn = (...args) => warnings.push(args.join(" "));
 console.error = (...args) => warnings.push(args.join(" "));
 
-const seen = new Set();
 const only = process.env.ONLY && new RegExp(process.env.ONLY);
 
 export function ok(good, name, ...more) {
@@ -43,11 +42,16 @@ export function is(got, expected, name) {
     expected);
 }
 
-// Runs one part of a test, and fails it on a warning.
+// Runs one part of a test, and fails it on a warning, or if it takes too long.
 export async function part(name, run) {
   if (only && !only.test(name)) return;
 
   warnings.length = 0;
+
+  const late = setTimeout(() => {
+    ok(false, `${name}: ended in time`);
+    process.exit(1);
+  }, 60000);
 
   try {
     await run();
@@ -55,6 +59,7 @@ export async function part(name, run) {
     ok(false, `${name}: ${error?.stack ?? error}`);
   }
 
+  clearTimeout(late);
   is(warnings, [], `${name}: the client has nothing to warn of`);
 }
 
@@ -83,7 +88,7 @@ export const outcome = (it) =>
 // Goes on until nothing waits; answer(interrupt) gives a payload, or undefined
 // to cancel.
 export async function run(it, answer = () => undefined, parameters = {}) {
-  await it.runAgent(parameters);
+  if (!it.pendingInterrupts.length) await it.runAgent(parameters);
 
   for (let i = 0; it.pendingInterrupts.length && i < 20; i++) {
     await it.runAgent({ resume: it.pendingInterrupts.map((interrupt) => {

@@ -381,6 +381,15 @@ test_snapshot(void)
         "\"content\":\"o\",\"metadata\":{\"status\":\"completed\"}},"
         "{\"id\":\"msg_turn-3\",\"role\":\"user\",\"content\":\"go\"}]}\n\n",
         "up to the prompt of the running turn");
+
+    begin(wire);
+    run.turn = tap_str(TURN);
+    run.thoughts = 1;
+    end(wire);
+    tap_ok(has("\"messages\":[{\"id\":\"msg_turn-none\","
+               "\"role\":\"reasoning\","
+               "\"content\":\"\"}]}\n\ndata: {\"type\":\"ACTIVITY_SNAPSHOT\""),
+           "the client's own thoughts go");
 }
 
 
