@@ -100,9 +100,10 @@ run: deps-run build console ## start a demo: model, OpenCode and nginx
 	@exec util/run
 
 .PHONY: console
-console: ## build the console page and the client
+console: ## build the console page, the client and the examples
 	@util/deps console
 	@node console/build.mjs $(BUILD)
+	@node examples/build.mjs $(BUILD)
 
 
 # Test: util/test runs the tests; util/programs.mk builds those that are

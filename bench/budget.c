@@ -13,6 +13,8 @@
  *     parse      every event parsed and indexed
  *     text       turns of text and thoughts, translated
  *     tools      turns with calls and large outputs, translated
+ *     packets    the turns of "text", translated and written for a client
+ *     agui       the same for a client of AG-UI
  *
  * The program prints how many events and packets there were, so that a count
  * per event can be told.
@@ -24,6 +26,7 @@
 
 #include <stdio.h>
 
+#include "ngx_http_agentstream_agui.h"
 #include "ngx_http_agentstream_json.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_sse.h"
@@ -56,6 +59,9 @@ typedef struct {
     ngx_uint_t                          routed;
     ngx_msec_t                          now;
     u_char                             *packet;
+    u_char                             *out;
+    ngx_http_agentstream_wire_t        *wire;     /* NULL: nothing is written */
+    ngx_http_agentstream_wire_state_t  *state;
     unsigned                            parse:1;
 } budget_t;
 
@@ -66,6 +72,9 @@ void budget_route(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
 void budget_parse(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
 void budget_text(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
 void budget_tools(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
+void budget_packets(budget_t *b, ngx_str_t *capture)
+    __attribute__((noinline));
+void budget_agui(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
 
 
 static u_char *
@@ -86,7 +95,17 @@ sink_commit(void *ctx, ngx_http_agentstream_record_t *record)
 {
     budget_t *b = ctx;
 
-    return ++b->packets;
+    record->seq = ++b->packets;
+
+    if (b->wire) {
+        if (b->wire->size(b->state, record) > PACKET) {
+            abort();
+        }
+
+        (void) b->wire->record(b->state, b->out, record);
+    }
+
+    return record->seq;
 }
 
 
@@ -242,6 +261,56 @@ budget_tools(budget_t *b, ngx_str_t *capture)
 }
 
 
+static void
+spell(budget_t *b, ngx_str_t *capture, ngx_http_agentstream_wire_t *wire,
+    void *request)
+{
+    ngx_pool_t  *pool;
+
+    pool = ngx_create_pool(2048, &ngx_unit_log);
+    if (pool == NULL) {
+        abort();
+    }
+
+    b->state = ngx_pcalloc(pool, wire->state_size);
+    if (b->state == NULL) {
+        abort();
+    }
+
+    b->state->pool = pool;
+    b->state->request = request;
+    b->state->turn = b->turn;
+    b->wire = wire;
+
+    b->parse = 1;
+    translate(b, capture);
+
+    b->wire = NULL;
+    ngx_destroy_pool(pool);
+}
+
+
+void
+budget_packets(budget_t *b, ngx_str_t *capture)
+{
+    spell(b, capture, &ngx_http_agentstream_wire_events, NULL);
+}
+
+
+void
+budget_agui(budget_t *b, ngx_str_t *capture)
+{
+    ngx_http_agentstream_agui_run_t  run;
+
+    ngx_memzero(&run, sizeof(run));
+
+    ngx_str_set(&run.thread, "thread");
+    ngx_str_set(&run.run, "run");
+
+    spell(b, capture, &ngx_http_agentstream_wire_agui, &run);
+}
+
+
 static ngx_str_t
 slurp(const char *name)
 {
@@ -345,8 +414,9 @@ main(void)
     };
 
     b.packet = malloc(PACKET);
+    b.out = malloc(PACKET);
 
-    if (b.packet == NULL) {
+    if (b.packet == NULL || b.out == NULL) {
         return 2;
     }
 
@@ -366,9 +436,12 @@ main(void)
     run(&b, "parse", budget_parse, all);
     run(&b, "text", budget_text, text);
     run(&b, "tools", budget_tools, tools);
+    run(&b, "packets", budget_packets, text);
+    run(&b, "agui", budget_agui, text);
 
     ngx_http_agentstream_json_destroy(&b.json);
     free(b.packet);
+    free(b.out);
 
     return b.routed != 0;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 
 # The hot paths need no more instructions than bench/budget.txt allows: routing
-# by raw bytes, parsing, translating, each on fixed captures. callgrind counts
-# them, so the machine's load does not matter.
+# by raw bytes, parsing, translating, writing for a client, each on fixed
+# captures. callgrind counts them, so the machine's load does not matter.
 #
 # Broken by: a parse of events that are for nobody, an allocation or a second
 # scan per event, text decoded and encoded again.
@@ -64,6 +64,14 @@ for my $name (sort keys %budget) {
     ok($ratio <= $slack, $note);
     diag("$name costs less than it may: perl t/perf_budget.t --write")
         if $ratio < 0.8;
+}
+
+# what another protocol may cost, compared with packets
+
+for my $name (grep { $_ eq 'agui' } keys %count) {
+    my $ratio = $count{$name} / $count{packets};
+
+    ok($ratio <= 1.3, sprintf '%s: %.2f of packets', $name, $ratio);
 }
 
 done_testing();

@@ -251,7 +251,7 @@ await part("question", async () => {
 await part("stop", async () => {
   const it = agent();
 
-  say(it, '!pace 50\n!repeat 200 "word "');
+  say(it, `!pace 50\n!say "${"word ".repeat(200)}"`);
 
   const running = it.runAgent();
 
@@ -267,7 +267,7 @@ await part("stop", async () => {
   // leaving is not stopping
   const left = agent();
 
-  say(left, '!pace 50\n!repeat 30 "word "');
+  say(left, `!pace 50\n!say "${"word ".repeat(30)}"`);
 
   const gone = left.runAgent().catch(() => undefined);
 
@@ -298,7 +298,7 @@ await part("rejoin", async () => {
   say(it, '!say "Earlier."');
   await it.runAgent();
   say(it, `!pace 20\n!think "Hm, hm, hm."\n${bash("echo x")}\n!next\n`
-    + '!pace 20\n!repeat 30 "wörter and so on, "');
+    + `!pace 20\n!say ${JSON.stringify(whole)}`);
 
   const running = it.runAgent();
 
@@ -336,7 +336,7 @@ await part("rejoin", async () => {
   // a connection that broke off: the same client, with a part of the turn
   const cut = agent();
 
-  say(cut, '!pace 20\n!think "Hm, hm, hm."\n!repeat 30 "wörter and so on, "');
+  say(cut, `!pace 20\n!think "Hm, hm, hm."\n!say ${JSON.stringify(whole)}`);
 
   const broken = cut.runAgent().catch(() => undefined);
 
