@@ -93,6 +93,15 @@ install uninstall:
 	@util/install $@
 
 
+.PHONY: dist
+dist: ## make a source tarball, the same bytes each time
+	@util/dist
+
+.PHONY: deb
+deb: deps-deb console ## make the Debian packages
+	@util/deb
+
+
 # Run
 
 .PHONY: run
@@ -160,6 +169,10 @@ FAULT_TESTS ?= t/faults_scripted.t t/faults_real.t
 test-faults: deps-test build ## run 500 turns with faults that FAULT_SEED chooses
 	@util/test faults $(FAULT_TESTS)
 
+.PHONY: test-deb
+test-deb: deps-deb console ## install and upgrade the packages in fresh Debian systems
+	@util/test-deb $(RELEASES)
+
 .PHONY: test-load
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
 	@bench/held.mjs
@@ -203,16 +216,17 @@ bench-quick: deps-bench build ## the same in a minute, and print it
 
 # The rest
 
-.PHONY: deps deps-run deps-test deps-bench
+.PHONY: deps deps-run deps-test deps-bench deps-deb
 deps: ## install what the build needs
 deps-run: ## install what "make run" needs
 deps-test: ## install what the tests need
 deps-bench: ## install what the benchmark needs
-deps deps-run deps-test deps-bench:
+deps-deb: ## install what makes and tests the packages
+deps deps-run deps-test deps-bench deps-deb:
 	@util/deps $(patsubst deps,build,$(@:deps-%=%))
 
 .PHONY: clean
 clean: ## remove what was built (OpenCode stays: rm -rf build)
 	@for file in $(BUILD)/* $(BUILD)/.[a-z]*; do \
-	    case $${file##*/} in opencode|nginx-src|npm*) ;; \
+	    case $${file##*/} in opencode|nginx-src|npm*|prometheus|chroot) ;; \
 	    *) rm -rf "$$file" ;; esac; done

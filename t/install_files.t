@@ -3,9 +3,9 @@
 # "make install" puts the module, the console and the examples below DESTDIR,
 # with everything that its own words name; "make uninstall" removes all of it;
 # "make help" has a description for each target, in a column of its own.  The
-# version is the same everywhere.
+# version is the same everywhere.  "make dist" makes the same bytes twice.
 #
-# Broken by: a file that is installed but not removed, or named but not
+# Broken by: a tarball with a time, an owner or an order of the machine in it; a file that is installed but not removed, or named but not
 # installed; a target's name as wide as its column; a version that was changed in
 # one place only.
 
@@ -72,6 +72,32 @@ my $so = slurp($ENV{AGENTSTREAM_MODULE}
 like($so, qr{agentstream/\Q$version\E\0?}, "the module says $version");
 is(decode_json(slurp("$top/console/client/package.json"))->{version}, $version,
    'the client library has the same version');
+
+like(slurp("$top/debian/changelog"), qr/^agentstream \(\Q$version\E\) /,
+     'the packages have the same version');
+
+# the tarball
+
+SKIP: {
+    skip('not a clone', 1) unless -e "$top/.git";
+
+    my @sums = map {
+        my $time = $_;
+        utime $time, $time, "$top/README.md", "$top/util/dist";
+        (make('dist', "BUILD=$t->{dir}/dist$time") =~ /^([0-9a-f]{64}) /m)[0];
+    } time() - 86400, time();
+
+    like($sums[0] // '', qr/^[0-9a-f]{64}$/, 'dist: a tarball');
+    is($sums[0], $sums[1], 'dist: the same bytes');
+
+    my ($tar) = glob "$t->{dir}/dist*/agentstream-$version.tar.gz";
+    my @files = split /\n/, `tar -tzf $tar`;
+    is(scalar(grep { !m{^agentstream-\Q$version\E/} } @files), 0,
+       'dist: in a directory of its own');
+    ok((grep { m{/src/pure/ngx_http_agentstream_json\.c$} } @files),
+       'dist: has the source');
+    is(scalar(grep { m{/build/|/\.git/} } @files), 0, 'dist: and nothing else');
+}
 
 $t->done();
 

@@ -243,6 +243,11 @@ ngx_http_agentstream_turn_end(ngx_http_agentstream_turn_t *turn)
     ngx_http_agentstream_turn_set_phase(turn,
                                            ngx_http_agentstream_turn_finished);
 
+    if (!turn->adopted) {
+        ngx_http_agentstream_observe(TURN_DURATION,
+                                     ngx_current_msec - turn->started_at);
+    }
+
     state = ngx_http_agentstream_translate_state(turn->translate);
 
     turn->end.stop_reason = state->stop_reason;

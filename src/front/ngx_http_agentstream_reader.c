@@ -15,9 +15,14 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_follower.h"
 #include "ngx_http_agentstream_reader.h"
 #include "ngx_http_agentstream_wire.h"
+
+
+/* in milliseconds */
+#define NGX_HTTP_AGENTSTREAM_READER_DAY  86400000
 
 
 /* in the request's pool */
@@ -33,12 +38,20 @@ typedef struct {
     uint64_t                             skip;
     ngx_uint_t                           retry;    /* send how long to wait
                                                       before reconnecting */
+    ngx_uint_t                           live;     /* it has had all packets
+                                                      once, so that what
+                                                      follows is new */
 } ngx_http_agentstream_reader_t;
 
 
 static ngx_uint_t ngx_http_agentstream_reader_ready(void *data);
 static ngx_int_t ngx_http_agentstream_reader_take(void *data,
     ngx_http_agentstream_batch_t *batch);
+static void ngx_http_agentstream_reader_begin(
+    ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_batch_t *batch);
+static void ngx_http_agentstream_reader_lag(
+    ngx_http_agentstream_record_t *record);
 static void ngx_http_agentstream_reader_failed(void *data, ngx_int_t rc);
 static ngx_int_t ngx_http_agentstream_reader_state(
     ngx_http_agentstream_reader_t *reader, ngx_http_agentstream_wire_t *wire);
@@ -79,6 +92,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     reader->context = args->context;
     reader->skip = args->skip;
     reader->retry = !args->sender;
+    reader->live = args->sender;
 
     if (ngx_http_agentstream_reader_state(reader, args->wire) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -179,6 +193,8 @@ ngx_http_agentstream_reader_take(void *data,
     }
 
     if (rc == NGX_OK && !reader->request->header_sent) {
+        ngx_http_agentstream_reader_begin(reader, batch);
+
         rc = ngx_http_agentstream_output_header(reader->request, out->wire,
                                                 batch->status);
 
@@ -284,17 +300,77 @@ ngx_http_agentstream_reader_spell(ngx_http_agentstream_reader_t *reader,
 }
 
 
+/* the sender of a prompt gets the first packet of its turn */
+
+static void
+ngx_http_agentstream_reader_begin(ngx_http_agentstream_reader_t *reader,
+    ngx_http_agentstream_batch_t *batch)
+{
+    ngx_time_t          *tp;
+    ngx_msec_int_t       ms;
+    ngx_http_request_t  *r;
+
+    if (!reader->follower.sender || batch->status != NGX_HTTP_OK) {
+        return;
+    }
+
+    r = reader->request;
+    tp = ngx_timeofday();
+
+    ms = (ngx_msec_int_t) ((tp->sec - r->start_sec) * 1000
+                           + (tp->msec - r->start_msec));
+
+    ngx_http_agentstream_observe(FIRST_PACKET, ngx_max(ms, 0));
+}
+
+
+/*
+ * How long the oldest packet of a batch has waited for this client.  The time
+ * of a packet is in the packet, so that nothing else has to be kept; the date
+ * does not matter, because no packet waits for a day.
+ */
+
+static void
+ngx_http_agentstream_reader_lag(ngx_http_agentstream_record_t *record)
+{
+    ngx_int_t    ms;
+    ngx_time_t  *tp;
+
+    ms = ngx_http_agentstream_acp_time(record);
+
+    if (ms == NGX_ERROR) {
+        return;
+    }
+
+    tp = ngx_timeofday();
+
+    ms = (ngx_int_t) (tp->sec % 86400) * 1000 + tp->msec - ms;
+
+    if (ms < -NGX_HTTP_AGENTSTREAM_READER_DAY / 2) {
+        ms += NGX_HTTP_AGENTSTREAM_READER_DAY;
+    }
+
+    ngx_http_agentstream_observe(DELIVERY_LAG, ngx_max(ms, 0));
+}
+
+
 static u_char *
 ngx_http_agentstream_reader_write(ngx_http_agentstream_reader_t *reader,
     ngx_http_agentstream_batch_t *batch, u_char *p)
 {
     u_char                             *end;
+    ngx_uint_t                          measure;
     ngx_http_agentstream_wire_t        *wire;
     ngx_http_agentstream_record_t       record;
     ngx_http_agentstream_wire_state_t  *state;
 
     wire = reader->output->wire;
     state = reader->state;
+    measure = (reader->live && !batch->rebuilt);
+
+    if (batch->all) {
+        reader->live = 1;
+    }
 
     while (!state->ended
            && ngx_http_agentstream_follower_next(batch, &record) == NGX_OK)
@@ -309,6 +385,11 @@ ngx_http_agentstream_reader_write(ngx_http_agentstream_reader_t *reader,
         }
 
         p = end;
+
+        if (measure) {
+            ngx_http_agentstream_reader_lag(&record);
+            measure = 0;
+        }
 
         if (reader->output->account) {
             ngx_http_agentstream_account_packet(reader->output->account,

@@ -49,6 +49,22 @@ typedef struct {
 } ngx_http_agentstream_metric_t;
 
 
+typedef struct {
+    const char                          *name;
+    ngx_uint_t                           value;
+    const char                          *help;
+} ngx_http_agentstream_histogram_t;
+
+
+/* bytes of one histogram: its buckets, sum and count; its names are extra */
+#define NGX_HTTP_AGENTSTREAM_STATUS_TIMES                                     \
+    ((NGX_HTTP_AGENTSTREAM_STORE_BUCKETS + 5) * (64 + NGX_INT64_LEN))
+
+
+static u_char *ngx_http_agentstream_status_json_times(u_char *p,
+    uint64_t *values);
+static u_char *ngx_http_agentstream_status_prometheus_times(u_char *p,
+    uint64_t *values);
 static void ngx_http_agentstream_status_collect(uint64_t *values);
 static u_char *ngx_http_agentstream_status_json(u_char *p, uint64_t *values);
 static u_char *ngx_http_agentstream_status_prometheus(u_char *p,
@@ -138,14 +154,32 @@ static ngx_http_agentstream_metric_t  ngx_http_agentstream_metrics[] = {
 };
 
 
+/* times, which the workers count by their length */
+
+static ngx_http_agentstream_histogram_t  ngx_http_agentstream_histograms[] = {
+
+    { "first_packet", NGX_HTTP_AGENTSTREAM_STAT_FIRST_PACKET,
+      "Time from a prompt to the first packet of its turn." },
+
+    { "turn_duration", NGX_HTTP_AGENTSTREAM_STAT_TURN_DURATION,
+      "Duration of turns." },
+
+    { "delivery_lag", NGX_HTTP_AGENTSTREAM_STAT_DELIVERY_LAG,
+      "Time that packets wait for a client, the oldest of each write." },
+
+    { NULL, 0, NULL }
+};
+
+
 ngx_int_t
 ngx_http_agentstream_status_handler(ngx_http_request_t *r)
 {
-    size_t                          len;
-    u_char                         *last;
-    uint64_t                        values[NGX_HTTP_AGENTSTREAM_STATUS_MAX];
-    ngx_str_t                       format, text;
-    ngx_http_agentstream_metric_t  *m;
+    size_t                             len;
+    u_char                            *last;
+    uint64_t                           values[NGX_HTTP_AGENTSTREAM_STATUS_MAX];
+    ngx_str_t                          format, text;
+    ngx_http_agentstream_metric_t     *m;
+    ngx_http_agentstream_histogram_t  *h;
 
     static ngx_str_t  json = ngx_string("application/json");
     static ngx_str_t  plain = ngx_string("text/plain");
@@ -169,6 +203,12 @@ ngx_http_agentstream_status_handler(ngx_http_request_t *r)
                       "agentstream___total \n")
                + 3 * (ngx_strlen(m->group) + ngx_strlen(m->name))
                + ngx_strlen(m->help) + NGX_INT64_LEN;
+    }
+
+    for (h = ngx_http_agentstream_histograms; h->name; h++) {
+        len += NGX_HTTP_AGENTSTREAM_STATUS_TIMES
+               + (NGX_HTTP_AGENTSTREAM_STORE_BUCKETS + 5) * ngx_strlen(h->name)
+               + ngx_strlen(h->help);
     }
 
     text.data = ngx_pnalloc(r->pool, len);
@@ -242,7 +282,9 @@ ngx_http_agentstream_status_json(u_char *p, uint64_t *values)
         p = ngx_sprintf(p, "\"%s\":%uL", m->name, values[m->value]);
     }
 
-    return ngx_cpymem(p, "}}\n", sizeof("}}\n") - 1);
+    *p++ = '}';
+
+    return ngx_http_agentstream_status_json_times(p, values);
 }
 
 
@@ -265,6 +307,81 @@ ngx_http_agentstream_status_prometheus(u_char *p, uint64_t *values)
                         m->group, m->name, total,
                         m->counter ? "counter" : "gauge",
                         m->group, m->name, total, values[m->value]);
+    }
+
+    return ngx_http_agentstream_status_prometheus_times(p, values);
+}
+
+
+/* each bucket has what lies between the bound before and its own */
+
+static u_char *
+ngx_http_agentstream_status_json_times(u_char *p, uint64_t *values)
+{
+    uint64_t                          *v, count;
+    ngx_uint_t                         i;
+    ngx_http_agentstream_histogram_t  *h;
+
+    p = ngx_sprintf(p, ",\"histograms\":");
+
+    for (h = ngx_http_agentstream_histograms; h->name; h++) {
+        v = values + h->value;
+        count = 0;
+
+        p = ngx_sprintf(p, "%c\"%s\":{\"buckets_ms\":",
+                        (h == ngx_http_agentstream_histograms) ? '{' : ',',
+                        h->name);
+
+        for (i = 0; i < NGX_HTTP_AGENTSTREAM_STORE_BUCKETS - 1; i++) {
+            p = ngx_sprintf(p, "%c\"%M\":%uL", i ? ',' : '{',
+                            ngx_http_agentstream_store_bounds[i], v[i]);
+            count += v[i];
+        }
+
+        count += v[i];
+
+        p = ngx_sprintf(p, ",\"+Inf\":%uL},\"count\":%uL,\"sum_ms\":%uL}",
+                        v[i], count, v[i + 1]);
+    }
+
+    return ngx_cpymem(p, "}}\n", sizeof("}}\n") - 1);
+}
+
+
+/* each bucket has everything up to its bound, in seconds */
+
+static u_char *
+ngx_http_agentstream_status_prometheus_times(u_char *p, uint64_t *values)
+{
+    uint64_t                          *v, count;
+    ngx_uint_t                         i;
+    ngx_msec_t                         bound;
+    ngx_http_agentstream_histogram_t  *h;
+
+    for (h = ngx_http_agentstream_histograms; h->name; h++) {
+        v = values + h->value;
+        count = 0;
+
+        p = ngx_sprintf(p, "# HELP agentstream_%s_seconds %s\n"
+                           "# TYPE agentstream_%s_seconds histogram\n",
+                        h->name, h->help, h->name);
+
+        for (i = 0; i < NGX_HTTP_AGENTSTREAM_STORE_BUCKETS - 1; i++) {
+            bound = ngx_http_agentstream_store_bounds[i];
+            count += v[i];
+
+            p = ngx_sprintf(p, "agentstream_%s_seconds_bucket"
+                               "{le=\"%M.%03M\"} %uL\n",
+                            h->name, bound / 1000, bound % 1000, count);
+        }
+
+        count += v[i];
+
+        p = ngx_sprintf(p, "agentstream_%s_seconds_bucket{le=\"+Inf\"} %uL\n"
+                           "agentstream_%s_seconds_sum %uL.%03uL\n"
+                           "agentstream_%s_seconds_count %uL\n",
+                        h->name, count, h->name, v[i + 1] / 1000,
+                        v[i + 1] % 1000, h->name, count);
     }
 
     return p;

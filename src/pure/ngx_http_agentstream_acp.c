@@ -90,6 +90,40 @@ ngx_http_agentstream_acp_msec(u_char *timestamp, ngx_uint_t msec)
 }
 
 
+ngx_int_t
+ngx_http_agentstream_acp_time(ngx_http_agentstream_record_t *record)
+{
+    size_t      skip;
+    u_char     *p;
+    ngx_str_t  *name;
+
+    /* {"type":"…","timestamp":"2026-01-22T00:11:51.712Z" */
+
+    name = &ngx_http_agentstream_record_names[record->type];
+    skip = sizeof("{\"type\":\"") - 1 + name->len
+           + sizeof(NGX_HTTP_AGENTSTREAM_ACP_TIME) - 1;
+
+    if (record->json.len < skip + NGX_HTTP_AGENTSTREAM_TIMESTAMP_LEN) {
+        return NGX_ERROR;
+    }
+
+    p = record->json.data + skip;
+
+    if (p[-1] != '"' || p[10] != 'T' || p[23] != 'Z') {
+        return NGX_ERROR;
+    }
+
+#define ngx_http_agentstream_acp_two(p)  (((p)[0] - '0') * 10 + (p)[1] - '0')
+
+    return ((ngx_http_agentstream_acp_two(p + 11) * 60
+             + ngx_http_agentstream_acp_two(p + 14)) * 60
+            + ngx_http_agentstream_acp_two(p + 17)) * 1000
+           + (p[20] - '0') * 100 + ngx_http_agentstream_acp_two(p + 21);
+
+#undef ngx_http_agentstream_acp_two
+}
+
+
 static u_char *
 ngx_http_agentstream_acp_head(u_char *dst, ngx_uint_t type, u_char *timestamp)
 {

@@ -205,5 +205,10 @@ void ngx_http_agentstream_acp_prompt_response(
     ngx_http_agentstream_acp_buf_t *b, u_char *timestamp, ngx_str_t *reason,
     ngx_http_agentstream_acp_usage_t *usage);
 
+/* when a packet was written, in milliseconds since midnight (UTC); NGX_ERROR:
+   it does not say */
+ngx_int_t ngx_http_agentstream_acp_time(
+    ngx_http_agentstream_record_t *record);
+
 
 #endif /* _NGX_HTTP_AGENTSTREAM_ACP_H_INCLUDED_ */

@@ -26,6 +26,14 @@ static void ngx_http_agentstream_store_other_locked(
     ngx_http_agentstream_store_created_t *created);
 
 
+/* from what nobody notices to the longest turns */
+
+const ngx_msec_t  ngx_http_agentstream_store_bounds[] = {
+    1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000,
+    300000, 1800000, 3600000
+};
+
+
 ngx_http_agentstream_zone_t *
 ngx_http_agentstream_store_open(ngx_pool_t *pool, ngx_core_conf_t *core,
     ngx_msec_t retain)
@@ -83,6 +91,23 @@ void
 ngx_http_agentstream_store_exit_worker(ngx_http_agentstream_zone_t *zone)
 {
     ngx_http_agentstream_zone_exit_worker(zone);
+}
+
+
+void
+ngx_http_agentstream_store_observe(uint64_t *stats,
+    ngx_http_agentstream_stat_e histogram, ngx_msec_t ms)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_STORE_BUCKETS - 1; i++) {
+        if (ms <= ngx_http_agentstream_store_bounds[i]) {
+            break;
+        }
+    }
+
+    stats[histogram + i]++;
+    stats[histogram + NGX_HTTP_AGENTSTREAM_STORE_BUCKETS] += ms;
 }
 
 

@@ -50,6 +50,9 @@ typedef struct ngx_http_agentstream_ticket_s  ngx_http_agentstream_ticket_t;
 typedef struct ngx_http_agentstream_block_s  ngx_http_agentstream_block_t;
 
 
+/* of each histogram; the last one has no upper bound */
+#define NGX_HTTP_AGENTSTREAM_STORE_BUCKETS    18
+
 /*
  * The counters of a worker.  Nobody else writes to them, so that no lock is
  * needed.  Gauges end with the worker; counters belong to its slot.
@@ -80,8 +83,31 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_STAT_ERRORS,
     NGX_HTTP_AGENTSTREAM_STAT_RECONCILED,
 
-    NGX_HTTP_AGENTSTREAM_STAT_MAX
+    /* histograms: their buckets, then their sums */
+    NGX_HTTP_AGENTSTREAM_STAT_FIRST_PACKET,
+    NGX_HTTP_AGENTSTREAM_STAT_TURN_DURATION =
+        NGX_HTTP_AGENTSTREAM_STAT_FIRST_PACKET
+        + NGX_HTTP_AGENTSTREAM_STORE_BUCKETS + 1,
+    NGX_HTTP_AGENTSTREAM_STAT_DELIVERY_LAG =
+        NGX_HTTP_AGENTSTREAM_STAT_TURN_DURATION
+        + NGX_HTTP_AGENTSTREAM_STORE_BUCKETS + 1,
+
+    NGX_HTTP_AGENTSTREAM_STAT_MAX =
+        NGX_HTTP_AGENTSTREAM_STAT_DELIVERY_LAG
+        + NGX_HTTP_AGENTSTREAM_STORE_BUCKETS + 1
 } ngx_http_agentstream_stat_e;
+
+
+/* the upper bounds of all buckets but the last one, in milliseconds */
+extern const ngx_msec_t  ngx_http_agentstream_store_bounds[];
+
+/* counts one time, in milliseconds, in a histogram of this worker */
+void ngx_http_agentstream_store_observe(uint64_t *stats,
+    ngx_http_agentstream_stat_e histogram, ngx_msec_t ms);
+
+#define ngx_http_agentstream_observe(stat, ms)                                \
+    ngx_http_agentstream_store_observe(ngx_http_agentstream_worker->stats,    \
+                                       NGX_HTTP_AGENTSTREAM_STAT_##stat, ms)
 
 
 /* counts in this worker */
