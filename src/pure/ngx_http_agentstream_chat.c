@@ -5,7 +5,7 @@
 
 
 /*
- * The list of platforms, and what they have in common: proofs, and what a
+ * The list of platforms, and what they have in common: pictures, and what a
  * reply means before its body is looked at.
  */
 
@@ -14,8 +14,10 @@
 #include <ngx_core.h>
 #include "ngx_http_agentstream_chat_int.h"
 
+
 #if (NGX_HTTP_AGENTSTREAM_CHATS)
-#include <openssl/crypto.h>
+static ngx_uint_t ngx_http_agentstream_chat_status(
+    ngx_http_agentstream_chat_reply_t *reply, time_t *wait);
 #endif
 
 
@@ -24,6 +26,8 @@ static const ngx_http_agentstream_chat_platform_t
 {
 #if (NGX_HTTP_AGENTSTREAM_CHATS)
     &ngx_http_agentstream_chat_telegram,
+    &ngx_http_agentstream_chat_slack,
+    &ngx_http_agentstream_chat_whatsapp,
 #endif
     NULL
 };
@@ -52,14 +56,6 @@ ngx_http_agentstream_chat_find(ngx_str_t *name)
 #if (NGX_HTTP_AGENTSTREAM_CHATS)
 
 ngx_uint_t
-ngx_http_agentstream_chat_same(ngx_str_t *one, ngx_str_t *other)
-{
-    return one->len == other->len
-           && CRYPTO_memcmp(one->data, other->data, one->len) == 0;
-}
-
-
-ngx_uint_t
 ngx_http_agentstream_chat_picture(ngx_str_t *mime)
 {
     ngx_uint_t  i;
@@ -83,7 +79,10 @@ ngx_http_agentstream_chat_picture(ngx_str_t *mime)
 }
 
 
-ngx_uint_t
+/* what a reply means without a look at its body, and how long to wait; DONE: it
+   is for the body to say */
+
+static ngx_uint_t
 ngx_http_agentstream_chat_status(ngx_http_agentstream_chat_reply_t *reply,
     time_t *wait)
 {
@@ -116,6 +115,36 @@ ngx_http_agentstream_chat_status(ngx_http_agentstream_chat_reply_t *reply,
 
     return reply->complete ? NGX_HTTP_AGENTSTREAM_CHAT_DONE
                            : NGX_HTTP_AGENTSTREAM_CHAT_LOST;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_chat_answered(ngx_http_agentstream_chat_input_t *in,
+    ngx_pool_t *pool, ngx_http_agentstream_chat_reply_t *reply,
+    ngx_http_agentstream_chat_answer_t *answer)
+{
+    ngx_int_t  rc;
+
+    ngx_memzero(answer, sizeof(ngx_http_agentstream_chat_answer_t));
+
+    answer->size = -1;
+    answer->result = ngx_http_agentstream_chat_status(reply, &answer->wait);
+
+    rc = NGX_DECLINED;
+
+    if (!reply->unsent && reply->body.len) {
+        rc = ngx_http_agentstream_chat_input(in, pool, &reply->body);
+    }
+
+    if (rc == NGX_DECLINED
+        && answer->result == NGX_HTTP_AGENTSTREAM_CHAT_DONE)
+    {
+        /* this was not written by the platform */
+
+        answer->result = NGX_HTTP_AGENTSTREAM_CHAT_LOST;
+    }
+
+    return rc;
 }
 
 

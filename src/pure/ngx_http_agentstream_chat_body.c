@@ -216,6 +216,36 @@ ngx_http_agentstream_chat_add_flag(ngx_http_agentstream_chat_body_t *body,
 }
 
 
+u_char *
+ngx_http_agentstream_chat_escape(u_char *dst, ngx_str_t *text)
+{
+    size_t  i;
+
+    for (i = 0; i < text->len; i++) {
+
+        switch (text->data[i]) {
+
+        case '<':
+            dst = ngx_cpymem(dst, "&lt;", sizeof("&lt;") - 1);
+            break;
+
+        case '>':
+            dst = ngx_cpymem(dst, "&gt;", sizeof("&gt;") - 1);
+            break;
+
+        case '&':
+            dst = ngx_cpymem(dst, "&amp;", sizeof("&amp;") - 1);
+            break;
+
+        default:
+            *dst++ = text->data[i];
+        }
+    }
+
+    return dst;
+}
+
+
 ngx_str_t
 ngx_http_agentstream_chat_cut(ngx_http_agentstream_chat_body_t *body,
     ngx_str_t *text, ngx_uint_t n)

@@ -227,7 +227,9 @@ ngx_http_agentstream_chat_join(ngx_http_agentstream_chat_input_t *in,
     text.len = len;
 
     for (i = 0; list[i]; i++) {
-        p = ngx_cpymem(p, list[i]->data, list[i]->len);
+        if (list[i]->len) {
+            p = ngx_cpymem(p, list[i]->data, list[i]->len);
+        }
     }
 
     return text;
@@ -312,6 +314,12 @@ ngx_http_agentstream_chat_command(ngx_http_agentstream_chat_input_t *in,
 
     p = update->text.data;
     last = p + update->text.len;
+
+    if (p == last && update->files.nelts == 0) {
+        update->kind = NGX_HTTP_AGENTSTREAM_CHAT_COMMAND;
+        ngx_str_set(&update->command, "help");
+        return;
+    }
 
     if (p == last || *p != '/') {
         return;
@@ -415,4 +423,106 @@ ngx_http_agentstream_chat_locate(ngx_http_agentstream_chat_input_t *in,
     *path = ngx_http_agentstream_chat_join(in, list);
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_chat_locate_url(ngx_http_agentstream_chat_input_t *in,
+    ngx_str_t *url, const char *base, ngx_str_t *path, ngx_str_t *args)
+{
+    u_char     *p, *last;
+    size_t      len;
+    ngx_str_t   file, query, *list[2];
+
+    len = ngx_strlen(base);
+
+    if (url->len < len || ngx_strncmp(url->data, base, len) != 0) {
+        return NGX_DECLINED;
+    }
+
+    last = url->data + url->len;
+    file.data = url->data + len;
+
+    for (p = file.data; p < last && *p != '?'; p++) { /* void */ }
+
+    file.len = p - file.data;
+
+    query.data = p + (p < last);
+    query.len = last - query.data;
+
+    for (p = query.data; p < last; p++) {
+        if (!ngx_http_agentstream_chat_word(*p) && *p != '=' && *p != '&'
+            && *p != '%' && *p != '~')
+        {
+            return NGX_DECLINED;
+        }
+    }
+
+    list[0] = &query;
+    list[1] = NULL;
+
+    *args = ngx_http_agentstream_chat_join(in, list);
+
+    return ngx_http_agentstream_chat_locate(in, path, &file);
+}
+
+
+ngx_str_t
+ngx_http_agentstream_chat_form(ngx_http_agentstream_chat_input_t *in,
+    ngx_str_t *form, const char *name)
+{
+    u_char     *p, *last, *end, *dst;
+    size_t      len;
+    ngx_int_t   ch;
+    ngx_str_t   value;
+
+    ngx_str_null(&value);
+
+    len = ngx_strlen(name);
+    last = form->data + form->len;
+
+    for (p = form->data; p < last; p = end + 1) {
+
+        for (end = p; end < last && *end != '&'; end++) { /* void */ }
+
+        if ((size_t) (end - p) <= len || p[len] != '='
+            || ngx_strncmp(p, name, len) != 0)
+        {
+            continue;
+        }
+
+        p += len + 1;
+
+        dst = ngx_pnalloc(in->pool, end - p + 1);
+
+        if (dst == NULL) {
+            in->failed = 1;
+            return value;
+        }
+
+        value.data = dst;
+
+        for ( /* void */ ; p < end; p++) {
+            ch = (*p == '+') ? ' ' : *p;
+
+            if (ch == '%' && end - p > 2) {
+                ch = ngx_hextoi(p + 1, 2);
+
+                if (ch == NGX_ERROR) {
+                    ch = '%';
+
+                } else {
+                    p += 2;
+                }
+            }
+
+            *dst++ = (u_char) ch;
+        }
+
+        value.len = dst - value.data;
+
+        return value;
+    }
+
+    return value;
 }

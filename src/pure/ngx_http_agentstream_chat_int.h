@@ -17,6 +17,10 @@
 
 extern const ngx_http_agentstream_chat_platform_t
     ngx_http_agentstream_chat_telegram;
+extern const ngx_http_agentstream_chat_platform_t
+    ngx_http_agentstream_chat_slack;
+extern const ngx_http_agentstream_chat_platform_t
+    ngx_http_agentstream_chat_whatsapp;
 
 
 /* of the id, the type or the name of a file, and of a message's id */
@@ -31,8 +35,19 @@ extern const ngx_http_agentstream_chat_platform_t
 /* whether it is the type of a picture that models can see */
 ngx_uint_t ngx_http_agentstream_chat_picture(ngx_str_t *mime);
 
+
+/* chat_proof.c */
+
 /* whether both are the same; takes the same time wherever they differ */
 ngx_uint_t ngx_http_agentstream_chat_same(ngx_str_t *one, ngx_str_t *other);
+
+/* NGX_OK: signature is prefix and the HMAC-SHA256, in lower case, of the texts
+   in the list, whose last one is NULL, with this secret; escaped: of what they
+   are if each character that is not ASCII is written as \uXXXX.
+   NGX_DECLINED: it is not, or the secret is empty */
+ngx_int_t ngx_http_agentstream_chat_signed(ngx_str_t *signature,
+    const char *prefix, ngx_str_t *secret, ngx_str_t **list,
+    ngx_uint_t escaped);
 
 
 /*
@@ -97,7 +112,8 @@ ngx_http_agentstream_chat_file_t *ngx_http_agentstream_chat_file_add(
     ngx_http_agentstream_chat_update_t *update);
 
 /* if the text is "/word argument", or "/word@name argument", the update is a
-   command; name is what follows "@", or empty */
+   command; name is what follows "@", or empty.  Who only mentions the bot wants
+   help */
 void ngx_http_agentstream_chat_command(
     ngx_http_agentstream_chat_input_t *in,
     ngx_http_agentstream_chat_update_t *update, ngx_str_t *name);
@@ -105,10 +121,12 @@ void ngx_http_agentstream_chat_command(
 /* removes white space around a text */
 ngx_str_t ngx_http_agentstream_chat_trim(ngx_str_t text);
 
-/* what a reply means without a look at its body, and how long to wait; DONE: it
-   is for the body to say */
-ngx_uint_t ngx_http_agentstream_chat_status(
-    ngx_http_agentstream_chat_reply_t *reply, time_t *wait);
+/* NGX_OK: the reply has a body for the platform to read; NGX_DECLINED: it has
+   none, and answer says what that means; NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_chat_answered(
+    ngx_http_agentstream_chat_input_t *in, ngx_pool_t *pool,
+    ngx_http_agentstream_chat_reply_t *reply,
+    ngx_http_agentstream_chat_answer_t *answer);
 
 /* a row of a table of errors: text is found anywhere in the platform's words,
    in any case */
@@ -122,6 +140,16 @@ typedef struct {
    and fits always */
 ngx_uint_t ngx_http_agentstream_chat_error(
     const ngx_http_agentstream_chat_error_t *table, ngx_str_t *reason);
+
+/* the value of a name in a form, or a query, decoded; empty if there is none */
+ngx_str_t ngx_http_agentstream_chat_form(ngx_http_agentstream_chat_input_t *in,
+    ngx_str_t *form, const char *name);
+
+/* path and args of a file that is at an address, if the address begins with
+   base; NGX_DECLINED: it does not */
+ngx_int_t ngx_http_agentstream_chat_locate_url(
+    ngx_http_agentstream_chat_input_t *in, ngx_str_t *url, const char *base,
+    ngx_str_t *path, ngx_str_t *args);
 
 /* the path of a file, for the action FETCH, if it can stand in an address as it
    is; NGX_DECLINED: it cannot */
@@ -171,6 +199,10 @@ void ngx_http_agentstream_chat_add_flag(
     ngx_http_agentstream_chat_body_t *body, void *parent, const char *name,
     ngx_uint_t value);
 
+/* writes "&lt;", "&gt;" and "&amp;"; dst has room for five times the text;
+   returns the end */
+u_char *ngx_http_agentstream_chat_escape(u_char *dst, ngx_str_t *text);
+
 /* at most n characters, the last of which is "…" if some are missing */
 ngx_str_t ngx_http_agentstream_chat_cut(ngx_http_agentstream_chat_body_t *body,
     ngx_str_t *text, ngx_uint_t n);
@@ -182,6 +214,26 @@ ngx_int_t ngx_http_agentstream_chat_telegram_spell(ngx_pool_t *pool,
     ngx_http_agentstream_chat_action_t *action,
     ngx_http_agentstream_chat_call_t *call);
 ngx_int_t ngx_http_agentstream_chat_telegram_read(ngx_pool_t *pool,
+    ngx_uint_t action, ngx_http_agentstream_chat_reply_t *reply,
+    ngx_http_agentstream_chat_answer_t *answer);
+
+
+/* chat_slack_call.c */
+
+ngx_int_t ngx_http_agentstream_chat_slack_spell(ngx_pool_t *pool,
+    ngx_http_agentstream_chat_action_t *action,
+    ngx_http_agentstream_chat_call_t *call);
+ngx_int_t ngx_http_agentstream_chat_slack_read(ngx_pool_t *pool,
+    ngx_uint_t action, ngx_http_agentstream_chat_reply_t *reply,
+    ngx_http_agentstream_chat_answer_t *answer);
+
+
+/* chat_whatsapp_call.c */
+
+ngx_int_t ngx_http_agentstream_chat_whatsapp_spell(ngx_pool_t *pool,
+    ngx_http_agentstream_chat_action_t *action,
+    ngx_http_agentstream_chat_call_t *call);
+ngx_int_t ngx_http_agentstream_chat_whatsapp_read(ngx_pool_t *pool,
     ngx_uint_t action, ngx_http_agentstream_chat_reply_t *reply,
     ngx_http_agentstream_chat_answer_t *answer);
 

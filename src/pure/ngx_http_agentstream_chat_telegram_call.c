@@ -44,8 +44,6 @@ static void ngx_http_agentstream_chat_telegram_thread(
 static void ngx_http_agentstream_chat_telegram_members(
     ngx_http_agentstream_chat_body_t *body, void *object,
     ngx_http_agentstream_chat_action_t *action);
-static u_char *ngx_http_agentstream_chat_telegram_escape(u_char *dst,
-    ngx_str_t *text);
 static u_char *ngx_http_agentstream_chat_telegram_hush(u_char *dst,
     ngx_str_t *text);
 static size_t ngx_http_agentstream_chat_telegram_name(u_char *p,
@@ -276,8 +274,7 @@ ngx_http_agentstream_chat_telegram_text(
             return;
         }
 
-        text.len = ngx_http_agentstream_chat_telegram_escape(escaped, &text)
-                   - escaped;
+        text.len = ngx_http_agentstream_chat_escape(escaped, &text) - escaped;
         text.data = escaped;
     }
 
@@ -306,36 +303,6 @@ ngx_http_agentstream_chat_telegram_text(
     if (escaped) {
         ngx_free(escaped);
     }
-}
-
-
-static u_char *
-ngx_http_agentstream_chat_telegram_escape(u_char *dst, ngx_str_t *text)
-{
-    size_t  i;
-
-    for (i = 0; i < text->len; i++) {
-
-        switch (text->data[i]) {
-
-        case '<':
-            dst = ngx_cpymem(dst, "&lt;", sizeof("&lt;") - 1);
-            break;
-
-        case '>':
-            dst = ngx_cpymem(dst, "&gt;", sizeof("&gt;") - 1);
-            break;
-
-        case '&':
-            dst = ngx_cpymem(dst, "&amp;", sizeof("&amp;") - 1);
-            break;
-
-        default:
-            *dst++ = text->data[i];
-        }
-    }
-
-    return dst;
 }
 
 
@@ -472,38 +439,12 @@ ngx_http_agentstream_chat_telegram_read(ngx_pool_t *pool, ngx_uint_t action,
     ngx_http_agentstream_chat_answer_t *answer)
 {
     ngx_int_t                          rc;
-    ngx_uint_t                         result;
     ngx_http_agentstream_chat_input_t  in;
 
-    ngx_memzero(answer, sizeof(ngx_http_agentstream_chat_answer_t));
+    rc = ngx_http_agentstream_chat_answered(&in, pool, reply, answer);
 
-    answer->size = -1;
-    result = ngx_http_agentstream_chat_status(reply, &answer->wait);
-    answer->result = result;
-
-    if (reply->unsent || reply->body.len == 0) {
-        if (result == NGX_HTTP_AGENTSTREAM_CHAT_DONE) {
-            answer->result = NGX_HTTP_AGENTSTREAM_CHAT_LOST;
-        }
-
-        return NGX_OK;
-    }
-
-    rc = ngx_http_agentstream_chat_input(&in, pool, &reply->body);
-
-    if (rc == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    if (rc == NGX_DECLINED) {
-
-        /* this was not written by Telegram */
-
-        if (result == NGX_HTTP_AGENTSTREAM_CHAT_DONE) {
-            answer->result = NGX_HTTP_AGENTSTREAM_CHAT_LOST;
-        }
-
-        return NGX_OK;
+    if (rc != NGX_OK) {
+        return (rc == NGX_DECLINED) ? NGX_OK : NGX_ERROR;
     }
 
     if (ngx_http_agentstream_chat_true(&in,

@@ -16,7 +16,7 @@ const BUTTON = { type: (v) => v === 'button', text: PLAIN,
                  action_id: 'string', value: 'string' };
 const BLOCKS = {
     markdown: { type: 'string', text: 'string' },
-    section: { type: 'string', text: { type: (v) => v === 'mrkdwn',
+    section: { type: 'string', text: { type: (v) => v === 'plain_text',
                                        text: 'string' } },
     actions: { type: 'string', elements: [BUTTON] },
 };
