@@ -1,8 +1,9 @@
 // The page: sessions on the left, a conversation on the right.
 
 import { createClient } from "../client/agentstream.js";
+import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
-import { count, duration, h, icon, setText } from "./dom.js";
+import { copyButton, count, duration, h, icon, setText } from "./dom.js";
 import { Scroller } from "./scroller.js";
 import { Thread } from "./views.js";
 
@@ -13,6 +14,15 @@ const base = document.querySelector('meta[name="agentstream-base"]').content;
 const client = createClient({ base, retries: 20 });
 
 const input = $("input");
+const composer = new Composer({
+  input,
+  form: $("composer"),
+  tray: $("tray"),
+  attach: $("attach"),
+  file: $("file"),
+  changed: () => schedule(),
+  refused: (message) => alertUser(message),
+});
 const scroller = new Scroller($("scroller"), $("jump"));
 let sessions = [];
 let listed = null;
@@ -25,13 +35,36 @@ const actions = {
   rejectQuestion: (id) => client.rejectQuestion(conversation.id, id),
   answerPermission: (id, reply, message) =>
     client.answerPermission(conversation.id, id, reply, message),
-  retry: () => submit(conversation.lastPrompt() ?? ""),
+  retry: () => submit(conversation.lastPrompt() ?? []),
+  link: (turn) => linkTo(conversation?.id, turn),
 };
+
+// a link that opens this turn, live while it runs
+
+const linkTo = (id, turn) =>
+  `${location.origin}${location.pathname}#${id}${turn ? `/${turn}` : ""}`;
+
+let wanted = null; // the turn that the address names, until it was shown
+
+function linked(id) {
+  if (id !== wanted) {
+    return false;
+  }
+
+  // the latest turn is followed, an older one is read
+
+  wanted = null;
+  scroller.pinned =
+    conversation.state.items.findLast((item) => item.type === "user")?.id ===
+    id;
+
+  return !scroller.pinned;
+}
 
 const directory = () =>
   sessions.find(({ id }) => id === conversation?.id)?.directory;
 
-const transcript = new Thread($("transcript"), { actions, directory });
+const transcript = new Thread($("transcript"), { actions, directory, linked });
 
 // ---- drawing: once per frame, and only what changed
 
@@ -109,12 +142,18 @@ function drawStatus() {
     );
   }
 
-  $("send").hidden = running;
+  $("send").hidden = running && composer.empty;
+  $("send").setAttribute(
+    "aria-label",
+    running ? "Send when the agent has finished" : "Send",
+  );
   $("stop").hidden = !running;
-  $("send").disabled = input.value.trim() === "" || link === "offline";
+  $("send").disabled = composer.empty || link === "offline";
+  $("share").hidden = !conversation;
 
   drawNotice(state, running);
-  drawPlan(state);
+  drawPlan(state, running);
+  drawNext();
 
   const context = state?.context;
 
@@ -209,8 +248,14 @@ function spoken(state) {
   );
 }
 
-function drawPlan(state) {
+function drawPlan(state, running) {
   const plan = state?.plan ?? [];
+
+  // it is open while there is something to follow
+
+  if (status === "running" && !running) {
+    $("plan").open = false;
+  }
 
   if (plan === drawnPlan) {
     return;
@@ -221,7 +266,7 @@ function drawPlan(state) {
   const now = plan.find((entry) => entry.status === "in_progress");
 
   if (!drawnPlan?.length && plan.length) {
-    element.open = matchMedia("(min-width: 720px)").matches;
+    element.open = running && matchMedia("(min-width: 720px)").matches;
   }
 
   drawnPlan = plan;
@@ -315,9 +360,14 @@ function drawSessions() {
   setText($("title"), titleOf(session));
   document.title = session ? `${titleOf(session)} · agentstream` : "agentstream";
 
+  const words = $("find").value.toLowerCase().split(/\s+/);
+  const found = sessions.filter((each) =>
+    words.every((word) => titleOf(each).toLowerCase().includes(word)),
+  );
+
   $("sessions").replaceChildren(
-    ...(sessions.length > 0
-      ? sessions.map((each) =>
+    ...(found.length > 0
+      ? found.map((each) =>
           h(
             "li",
             null,
@@ -338,7 +388,9 @@ function drawSessions() {
           h(
             "li.none",
             null,
-            listed === true || listed === null
+            sessions.length > 0
+              ? "No session has these words"
+              : listed === true || listed === null
               ? "No sessions yet"
               : `Sessions cannot be listed: ${listed.message}`,
           ),
@@ -382,8 +434,15 @@ function removeButton(id, title) {
   return button;
 }
 
-function show(id) {
+function show(id, turn = null) {
+  wanted = turn;
+
   if (conversation?.id === id) {
+    if (wanted) {
+      transcript.clear();
+      schedule();
+    }
+
     return;
   }
 
@@ -421,6 +480,10 @@ function changed(packet) {
   if (packet?.type === "prompt_response" || packet?.type === "error") {
     list();
     setTimeout(list, 2500);
+
+    if (!conversation?.sending) {
+      setTimeout(sendNext);
+    }
   }
 
   schedule();
@@ -439,33 +502,112 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
-const idInHash = () => /^#(ses_[A-Za-z0-9]+)$/.exec(location.hash)?.[1] ?? null;
+// #session, or #session/turn
+
+const showHash = () => {
+  const [, id = null, turn = null] =
+    /^#(ses_[A-Za-z0-9]+)(?:\/(msg_[A-Za-z0-9]+))?$/.exec(location.hash) ?? [];
+
+  show(id, turn);
+};
 
 // ---- sending
 
 const draftKey = () => `agentstream.draft.${conversation?.id ?? "new"}`;
 
 function restoreDraft() {
-  input.value = sessionStorage.getItem(draftKey()) ?? "";
-  grow();
+  composer.fill(sessionStorage.getItem(draftKey()) ?? "");
 }
 
-function grow() {
-  input.style.height = "auto";
-  input.style.height = `${Math.min(input.scrollHeight, 240)}px`;
-  $("send").disabled = input.value.trim() === "";
+// What is sent while the agent works is sent when it has finished.
+
+let next = null; // { id, blocks }
+let drawnNext = null;
+
+function drawNext() {
+  if (drawnNext === next) {
+    return;
+  }
+
+  const element = $("next");
+
+  drawnNext = next;
+  element.hidden = !next;
+  element.replaceChildren();
+
+  if (next) {
+    element.append(
+      h("strong", null, "Next:"),
+      h("span.words", null, textOf(next.blocks) || "a picture"),
+      h(
+        "button.icon-button",
+        {
+          type: "button",
+          "aria-label": "Do not send it",
+          onclick: () => takeBack(),
+        },
+        icon("cross"),
+      ),
+    );
+  }
 }
 
-async function submit(text) {
-  if (text.trim() === "" || conversation?.state.status === "running") {
+const textOf = (blocks) =>
+  blocks
+    .filter((block) => block.type === "text")
+    .map((block) => block.text)
+    .join("\n");
+
+function takeBack() {
+  if (next) {
+    composer.giveBack(next.blocks);
+    next = null;
+    schedule();
+    input.focus();
+  }
+}
+
+// after a turn that went well; otherwise its writer decides again
+
+function sendNext() {
+  const { id, state } = conversation ?? {};
+
+  if (!next || next.id !== id || state.status === "running") {
+    return;
+  }
+
+  if (state.end?.stopReason !== "end_turn") {
+    takeBack();
+    return;
+  }
+
+  const { blocks } = next;
+
+  next = null;
+  submit(blocks);
+}
+
+async function submit(blocks) {
+  if (blocks.length === 0) {
+    return;
+  }
+
+  if (conversation?.state.status === "running") {
+    next = {
+      id: conversation.id,
+      blocks: [...(next?.id === conversation.id ? next.blocks : []), ...blocks],
+    };
+    composer.clear();
+    sessionStorage.removeItem(draftKey());
+    setText($("announce"), "It will be sent when the agent has finished");
+    schedule();
     return;
   }
 
   alertUser("");
   scroller.pin();
   sessionStorage.removeItem(draftKey());
-  input.value = "";
-  grow();
+  composer.clear();
 
   if (!conversation) {
     try {
@@ -476,28 +618,31 @@ async function submit(text) {
       history.replaceState(null, "", `#${session.id}`);
       drawSessions();
     } catch (error) {
-      giveBack(text, `No session: ${error.message}`);
+      giveBack(blocks, `No session: ${error.message}`);
       return;
     }
   }
 
   const talk = conversation;
-  const refused = await talk.send(text);
+  const refused = await talk.send(blocks);
 
   if (refused && talk === conversation) {
     giveBack(
-      text,
+      blocks,
       refused.status === 409
         ? "The agent is still busy with another message"
-        : refused.message,
+        : refused.status === 413
+          ? "The message is too large for this server"
+          : refused.message,
     );
+  } else if (talk === conversation) {
+    sendNext();
   }
 }
 
-function giveBack(text, message) {
-  if (input.value === "") {
-    input.value = text;
-    grow();
+function giveBack(blocks, message) {
+  if (composer.empty) {
+    composer.giveBack(blocks);
   }
 
   alertUser(
@@ -507,8 +652,8 @@ function giveBack(text, message) {
       {
         type: "button",
         onclick() {
-          input.value = "";
-          submit(text);
+          composer.clear();
+          submit(blocks);
         },
       },
       "Try again",
@@ -593,18 +738,36 @@ $("stop").addEventListener("click", stop);
 
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
-  submit(input.value);
+  submit(composer.blocks());
 });
 
 input.addEventListener("input", () => {
   sessionStorage.setItem(draftKey(), input.value);
-  grow();
 });
+
+$("find").addEventListener("input", () => {
+  drawSessions();
+  setText(
+    $("announce"),
+    `${$("sessions").querySelectorAll("a").length} sessions found`,
+  );
+});
+$("share").append(
+  copyButton(
+    "Copy a link to this turn",
+    () =>
+      linkTo(
+        conversation.id,
+        conversation.state.items.findLast((item) => item.type === "user")?.id,
+      ),
+    "link",
+  ),
+);
 
 input.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
-    submit(input.value);
+    submit(composer.blocks());
   }
 });
 
@@ -612,6 +775,14 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.body.classList.contains("drawer")) {
     drawer(false);
     $("menu").focus();
+  } else if (event.key === "k" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+
+    if (matchMedia("(max-width: 719px)").matches) {
+      drawer(true);
+    }
+
+    $("find").focus();
   }
 });
 
@@ -622,7 +793,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   input.focus();
 });
 
-addEventListener("hashchange", () => show(idInHash()));
+addEventListener("hashchange", () => showHash());
 addEventListener("online", () => {
   if (conversation?.connection === "offline") {
     conversation.reconnect();
@@ -630,7 +801,7 @@ addEventListener("online", () => {
 });
 
 drawSessions();
-show(idInHash());
+showHash();
 list();
 schedule();
 

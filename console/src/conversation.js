@@ -200,9 +200,10 @@ export class Conversation {
 
   // ---- sending
 
-  // -> the content, if it was refused before the turn began
+  // blocks: of the content.  -> the error, if it was refused before the turn
+  // began
 
-  async send(content) {
+  async send(blocks, fields) {
     const { state } = this;
 
     this.abort.abort();
@@ -216,17 +217,24 @@ export class Conversation {
     const { lastEventId } = state;
     let refused = null;
 
-    reduce(state, {
-      type: "user_message_chunk",
-      timestamp: new Date().toISOString(),
-      messageId: null,
-      content: { type: "text", text: content },
+    blocks.forEach((content, n) => {
+      if (n === 0) {
+        reduce(state, {
+          type: "user_message_chunk",
+          timestamp: new Date().toISOString(),
+          messageId: null,
+          content,
+        });
+      } else {
+        state.items.at(-1).content.push(content);
+      }
     });
     state.status = "running";
     this.set("live");
 
     try {
-      const stream = this.client.sendMessage(this.id, content, {
+      const stream = this.client.sendMessage(this.id, blocks, {
+        ...fields,
         signal,
         onConnection: this.onConnection,
       });
@@ -261,14 +269,10 @@ export class Conversation {
     return refused;
   }
 
-  // the last prompt
+  // the blocks of the last prompt
 
   lastPrompt() {
-    return this.state.items
-      .findLast((item) => item.type === "user")
-      ?.content.filter((block) => block.type === "text")
-      .map((block) => block.text)
-      .join("\n");
+    return this.state.items.findLast((item) => item.type === "user")?.content;
   }
 }
 

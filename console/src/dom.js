@@ -57,6 +57,9 @@ const PATHS = {
   moon: "M20 14a8 8 0 01-10-10 8 8 0 1010 10z",
   compact: "M4 9h16M4 15h16M12 2v4M10 4.500l2 2 2-2M12 22v-4M10 19.500l2-2 2 2",
   chevron: "M9 6l6 6-6 6",
+  copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  link: "M10 14a4 4 0 005.700 0l3-3a4 4 0 00-5.700-5.700L12 6.300M14 10a4 4 0 00-5.700 0l-3 3A4 4 0 0011 18.700l1-1",
+  clip: "M20 11l-8 8a5 5 0 01-7-7l9-9a3.300 3.300 0 014.700 4.700l-9 9a1.700 1.700 0 01-2.400-2.400l8-8",
   image: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.500 9h.01",
 };
 
@@ -100,3 +103,56 @@ export function duration(ms) {
 export const count = (n) => n.toLocaleString("en");
 
 export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+
+// A page without TLS has no clipboard but this.
+
+async function toClipboard(text) {
+  if (navigator.clipboard) {
+    return navigator.clipboard.writeText(text);
+  }
+
+  const area = h("textarea.sr", { value: text });
+  const focused = document.activeElement;
+
+  document.body.append(area);
+  area.select();
+
+  const done = document.execCommand("copy");
+
+  area.remove();
+  focused?.focus();
+
+  if (!done) {
+    throw new Error("not allowed");
+  }
+}
+
+// A button that copies what `text` returns, and shows that it did.
+
+export function copyButton(label, text, name = "copy") {
+  const button = h(
+    "button.icon-button.copy",
+    {
+      type: "button",
+      "aria-label": label,
+      title: label,
+
+      async onclick() {
+        const done = await toClipboard(text()).then(
+          () => true,
+          () => false,
+        );
+
+        button.replaceChildren(icon(done ? "check" : "cross"));
+        button.setAttribute("aria-label", done ? "Copied" : "Not copied");
+        setTimeout(() => {
+          button.replaceChildren(icon(name));
+          button.setAttribute("aria-label", label);
+        }, 1500);
+      },
+    },
+    icon(name),
+  );
+
+  return button;
+}

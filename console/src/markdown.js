@@ -7,6 +7,8 @@
 
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
+import { copyButton } from "./dom.js";
+import { highlight } from "./highlight.js";
 
 const LONGEST = 16384; // characters of a block that is drawn as Markdown
 const SLICE = 2048; // characters drawn at once
@@ -67,6 +69,31 @@ function draw(tokens, links) {
   return DOMPurify.sanitize(marked.parser(tokens), ALLOWED);
 }
 
+// A block of code that will not change any more: in colours, and with a button
+// that copies it.
+
+function finish(pre) {
+  const frame = document.createElement("div");
+  const code = pre.querySelector("code") ?? pre;
+
+  frame.className = "code-frame";
+  pre.replaceWith(frame);
+  frame.append(
+    pre,
+    copyButton("Copy the code", () => code.textContent.replace(/\n$/, "")),
+  );
+  highlight(code);
+
+  return frame;
+}
+
+const finishAll = (node) =>
+  node.querySelectorAll?.("pre").forEach((pre) => {
+    if (!pre.closest(".code-frame")) {
+      finish(pre);
+    }
+  });
+
 const plain = (text) => {
   const element = document.createElement("div");
 
@@ -101,6 +128,10 @@ export class Markdown {
     const started = performance.now();
 
     if (text === this.text) {
+      if (last) {
+        this.finish();
+      }
+
       return true;
     }
 
@@ -138,6 +169,10 @@ export class Markdown {
       return false;
     }
 
+    if (last) {
+      this.finish();
+    }
+
     // never more than a sixth of the time
 
     this.pause = performance.now() + 5 * (performance.now() - started);
@@ -169,8 +204,10 @@ export class Markdown {
 
     if (split > 0) {
       const done = tokens.slice(0, split);
+      const fragment = draw(done, this.links);
 
-      this.add(draw(done, this.links));
+      finishAll(fragment);
+      this.add(fragment);
       this.tail = this.tail.slice(
         done.reduce((length, token) => length + token.raw.length, 0),
       );
@@ -191,6 +228,21 @@ export class Markdown {
     this.live.forEach((each) => each.remove());
     this.live = [];
     this.element.append(node);
+  }
+
+  // Nothing more comes.  Should more come after all, the last block is drawn
+  // again.
+
+  finish() {
+    this.fence = null;
+    this.live = this.live.map((node) => {
+      if (node.tagName === "PRE") {
+        return finish(node);
+      }
+
+      finishAll(node);
+      return node;
+    });
   }
 
   drawLive() {

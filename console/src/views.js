@@ -3,7 +3,15 @@
 // return false to be called again at the next frame.
 
 import { changesOf } from "./diff.js";
-import { count, duration, h, icon, plural, setText } from "./dom.js";
+import {
+  copyButton,
+  count,
+  duration,
+  h,
+  icon,
+  plural,
+  setText,
+} from "./dom.js";
 import { Markdown } from "./markdown.js";
 
 const LONGEST = 20000; // characters of an output shown at once
@@ -12,30 +20,85 @@ const between = (item) => Date.parse(item.endedAt) - Date.parse(item.at);
 
 // ---- words
 
-function user() {
+const PICTURE = /^image\/(png|jpeg|gif|webp)$/;
+
+const picture = ({ data, mimeType }, alt) =>
+  h("img.picture", { src: `data:${mimeType};base64,${data}`, alt });
+
+// a long prompt is cut, and can be seen whole
+
+function promptText(text) {
+  const words = h("p", null, text);
+
+  if (text.length < 1500 && text.split("\n").length < 16) {
+    return [words];
+  }
+
+  const more = h(
+    "button.link",
+    {
+      type: "button",
+      "aria-expanded": "false",
+      onclick() {
+        const cut = words.classList.toggle("cut");
+
+        more.setAttribute("aria-expanded", String(!cut));
+        setText(more, cut ? "Show all of it" : "Show less");
+      },
+    },
+    "Show all of it",
+  );
+
+  words.classList.add("cut");
+
+  return [words, more];
+}
+
+function user({ linked }) {
   const body = h("div.bubble");
+  const element = h("article.item.user", { "aria-label": "You" }, body);
+  let drawn = "";
 
   return {
-    element: h("article.item.user", { "aria-label": "You" }, body),
+    element,
 
     update(item) {
-      body.replaceChildren(
-        ...item.content.map((block) => {
-          if (block.type === "text") {
-            return h("p", null, block.text);
-          }
+      const now = `${item.id} ${item.content.length}`;
 
-          const name = block.name ?? block.uri ?? block.resource?.uri;
+      // what was opened stays open
 
-          return h(
-            "span.attachment",
-            null,
-            icon(block.type === "image" ? "image" : "file"),
-            name ?? block.mimeType ?? block.type,
-          );
-        }),
-      );
-      body.parentElement.classList.toggle("unsent", !item.id);
+      if (now !== drawn) {
+        drawn = now;
+        body.replaceChildren(
+          ...item.content.flatMap((block) => {
+            if (block.type === "text") {
+              return promptText(block.text);
+            }
+
+            if (block.data && PICTURE.test(block.mimeType)) {
+              return [picture(block, "Your picture")];
+            }
+
+            const name = block.name ?? block.uri ?? block.resource?.uri;
+
+            return [
+              h(
+                "span.attachment",
+                null,
+                icon(block.type === "image" ? "image" : "file"),
+                name ?? block.mimeType ?? block.type,
+              ),
+            ];
+          }),
+        );
+      }
+
+      element.classList.toggle("unsent", !item.id);
+
+      if (item.id && linked?.(item.id)) {
+        element.classList.add("linked");
+        element.scrollIntoView({ block: "start" });
+      }
     },
   };
 }
@@ -172,6 +235,27 @@ const near = (path, directory) =>
     ? path.slice(directory.length + 1)
     : path;
 
+// Where there is little room, the directory is cut, not the file's name.
+
+function setPath(element, text, path) {
+  const [, directory, name] = /^(.*\/)([^/]+\/?)$/s.exec(path ? text : "") ?? [];
+
+  if (element.title === text && element.dataset.path === String(!!path)) {
+    return;
+  }
+
+  element.title = text;
+  element.dataset.path = String(!!path);
+  element.replaceChildren(
+    ...(directory
+      ? [
+          h("span.directory", null, directory),
+          h("span.file", null, name),
+        ]
+      : [text]),
+  );
+}
+
 // what the call is about, in a few words
 
 function subject({ name, call }, directory) {
@@ -295,6 +379,14 @@ function inputView({ call }, changes) {
   );
 }
 
+function pathOf(path) {
+  const element = h("span.path");
+
+  setPath(element, path, true);
+
+  return element;
+}
+
 function diffView({ path = "Changes", kind, rows, added, removed }, directory) {
   const table = h("table.diff");
   const body = h("tbody");
@@ -339,7 +431,7 @@ function diffView({ path = "Changes", kind, rows, added, removed }, directory) {
     h(
       "h4",
       null,
-      h("span.path", { title: path }, near(path, directory)),
+      pathOf(near(path, directory)),
       kind === "add" || kind === "write"
         ? h("span.tag", null, kind === "add" ? "new" : "written")
         : null,
@@ -360,15 +452,10 @@ function outputView({ call }, changes) {
     }
 
     if (each.content.type === "image") {
-      const { data, mimeType } = each.content;
+      const { mimeType } = each.content;
 
-      if (/^image\/(png|jpeg|gif|webp)$/.test(mimeType)) {
-        parts.push(
-          h("img.picture", {
-            src: `data:${mimeType};base64,${data}`,
-            alt: "Image from the tool",
-          }),
-        );
+      if (PICTURE.test(mimeType)) {
+        parts.push(picture(each.content, "Image from the tool"));
       }
     } else if (each.content.text && !(changes > 0 && status === "completed")) {
       parts.push(output(each.content.text, status === "failed" ? ".bad" : ""));
@@ -450,7 +537,9 @@ function tool({ directory }) {
     update(item, { items }) {
       const { call } = item;
       const status = item.stopped ? "stopped" : call.status;
-      const now = `${status} ${item.name} ${call.kind}`;
+      const exit = call.rawOutput?.metadata?.exit;
+      const bad = status === "completed" && exit > 0;
+      const now = `${status} ${item.name} ${call.kind} ${bad}`;
 
       current = item;
 
@@ -458,13 +547,16 @@ function tool({ directory }) {
         shape = now;
         element.dataset.status = status;
         element.dataset.kind = call.kind;
+        element.classList.toggle("warned", bad);
         mark.replaceChildren(
           icon(ICONS[item.name] ?? KINDS[call.kind] ?? "tool"),
         );
         setText(name, NAMES[item.name] ?? item.name);
         state.replaceChildren(
-          h("span.sr", null, STATES[status]),
-          status === "completed"
+          h("span.sr", null, bad ? `Ended with ${exit}` : STATES[status]),
+          bad
+            ? icon("alert")
+            : status === "completed"
             ? icon("check")
             : status === "failed"
               ? icon("cross")
@@ -474,7 +566,11 @@ function tool({ directory }) {
         );
       }
 
-      setText(about, subject(item, directory()));
+      setPath(
+        about,
+        subject(item, directory()),
+        (call.rawInput?.filePath ?? call.rawInput?.path) !== undefined,
+      );
 
       // the question has a card of its own
 
@@ -482,7 +578,6 @@ function tool({ directory }) {
         item.name === "question" &&
         items.some((each) => each.packet?.toolCallId === item.id);
 
-      const exit = call.rawOutput?.metadata?.exit;
       const time = between(item);
       let added = 0;
       let removed = 0;
@@ -656,12 +751,42 @@ function question({ actions }) {
       return { name, own, multiple: each.multiple };
     });
 
+    const answers = () =>
+      fields.map(({ name, own, multiple }) => {
+        const chosen = [
+          ...form.querySelectorAll(`input[name="${CSS.escape(name)}"]:checked`),
+        ].map((input) => input.value);
+        const words = own.value.trim();
+
+        return words ? [...(multiple ? chosen : []), words] : chosen;
+      });
+
+    // of several answers none may be right, but then there must be another one
+
+    const complete = () => {
+      const given = answers();
+
+      return (
+        given.some((each) => each.length > 0) &&
+        given.every((each, n) => each.length > 0 || fields[n].multiple)
+      );
+    };
+
+    const submit = h(
+      "button.button.primary",
+      { type: "submit", disabled: true },
+      "Answer",
+    );
+
+    form.addEventListener("input", () => {
+      submit.disabled = !complete();
+    });
     form.append(
       answer.problem,
       h(
         "div.buttons",
         null,
-        h("button.button.primary", { type: "submit" }, "Answer"),
+        submit,
         h(
           "button.button",
           { type: "button", onclick: () => answer.run(null) },
@@ -671,16 +796,10 @@ function question({ actions }) {
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      answer.run(
-        fields.map(({ name, own, multiple }) => {
-          const chosen = [
-            ...form.querySelectorAll(`input[name="${CSS.escape(name)}"]:checked`),
-          ].map((input) => input.value);
-          const words = own.value.trim();
 
-          return words ? [...(multiple ? chosen : []), words] : chosen;
-        }),
-      );
+      if (complete()) {
+        answer.run(answers());
+      }
     });
 
     return form;
@@ -835,6 +954,22 @@ const REASONS = {
   refusal: "The model declined to answer",
 };
 
+// the words of the turn that an item ends, and its id
+
+function turnOf(item, items) {
+  const to = items.indexOf(item);
+  const from = items.findLastIndex((each, n) => n < to && each.type === "user");
+
+  return {
+    id: items[from]?.id,
+    text: items
+      .slice(from + 1, to)
+      .filter((each) => each.type === "message")
+      .map((each) => each.text.trim())
+      .join("\n\n"),
+  };
+}
+
 function end({ actions }) {
   const element = h("div.item.end");
   let drawn = false;
@@ -843,7 +978,9 @@ function end({ actions }) {
   return {
     element,
 
-    update({ end: packet, startedAt, at }, { last }) {
+    update(item, { last, items }) {
+      const { end: packet, startedAt, at } = item;
+
       if (retry) {
         retry.hidden = !last;
       }
@@ -887,13 +1024,21 @@ function end({ actions }) {
 
       element.dataset.reason = stopReason;
       element.append(
-        [
+        h("span", null, [
           REASONS[stopReason] ?? stopReason,
           startedAt && duration(Date.parse(at) - Date.parse(startedAt)),
           usage && `${count(usage.totalTokens)} tokens`,
         ]
           .filter(Boolean)
-          .join(" · "),
+          .join(" · ")),
+        copyButton("Copy the answer", () => turnOf(item, items).text),
+        actions.link
+          ? copyButton(
+              "Copy a link to this turn",
+              () => actions.link(turnOf(item, items).id),
+              "link",
+            )
+          : "",
       );
 
       if (usage) {

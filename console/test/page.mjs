@@ -343,6 +343,9 @@ await part("tools", [], async () => {
   await ended(page);
 
   ok(/Exit code 3/.test(await page.textContent(".tool")), "tools: exit code");
+  ok((await count(page, ".tool.warned")) === 1 &&
+    /Ended with 3/.test(await page.textContent(".tool.warned .tool-state")),
+    "tools: no tick for an exit code");
   ok((await count(page, '.tool[data-kind="execute"]')) === 1, "tools: kind");
   ok((await count(page, '.tool[data-status="failed"]')) === 1, "tools: failed");
   ok((await count(page, ".tool")) === 6, "tools: a card for each");
@@ -371,6 +374,8 @@ await part("tools", [], async () => {
   ok((await count(page, "#plan li")) === 3 &&
     (await page.textContent("#plan li[data-status=in_progress]"))
       .includes("Do it"), "tools: the plan");
+  ok(!(await page.locator("#plan").evaluate((e) => e.open)),
+    "tools: the plan of a finished turn is closed");
 });
 
 await part("patch", [], async () => {
@@ -534,7 +539,14 @@ await part("question", ["questions"], async () => {
   await page.waitForSelector(".question[data-state=waiting]");
   ok(/needs your answer/.test(await page.textContent("#announce")),
     "question: announced");
+  ok(await page.isDisabled(".question .button.primary"),
+    "question: nothing chosen, nothing to answer");
+  await page.check('.question input[value="S"]');
+  ok(await page.isDisabled(".question .button.primary"),
+    "question: one answer is missing");
   await page.check('.question input[value="Blue"]');
+  ok(await page.isEnabled(".question .button.primary"),
+    "question: all is answered");
   await page.check('.question input[value="S"]');
   await page.fill(".question fieldset:nth-of-type(2) .own", "XXL");
   await page.click(".question .button.primary");
@@ -775,7 +787,7 @@ await part("busy", ["events"], async () => {
     running(page),
   ]);
   await ended(page);
-  ok((await answer(page)) === whole(40), "busy: the running turn goes on");
+  ok((await answer(page)).startsWith(whole(40)), "busy: the running turn goes on");
   await other.body.cancel();
 });
 
@@ -999,6 +1011,258 @@ await part("client in Node", ["sessions", "events", "messages"], async () => {
 
 // ---- pictures
 
+await part("next message", ["events"], async () => {
+  const page = await open(await create());
+
+  await ask(page, slow(40));
+  await page.waitForFunction(() =>
+    /w3/.test(document.querySelector(".message")?.textContent));
+  await ask(page, order("Then this.", '!say "Second answer."'));
+  ok(/Then this/.test(await page.textContent("#next")) &&
+    (await page.inputValue("#input")) === "", "next message: it waits");
+  ok(/will be sent/.test(await page.textContent("#announce")),
+    "next message: announced");
+  await ended(page, 2);
+  ok((await answer(page)) === `${whole(40)}\nSecond answer.`,
+    "next message: sent when the turn was over", await answer(page));
+  ok(await page.isHidden("#next"), "next message: it waits no more");
+
+  // its writer takes it back, or stops the turn
+
+  await ask(page, slow(200));
+  await running(page);
+  await ask(page, "Never mind");
+  await page.click("#next button");
+  ok((await page.inputValue("#input")) === "Never mind" &&
+    (await page.isHidden("#next")), "next message: taken back");
+  await page.press("#input", "Enter");
+  await page.click("#stop");
+  await ended(page, 3);
+  await page.waitForFunction(() =>
+    document.getElementById("input").value === "Never mind");
+  ok((await count(page, ".user")) === 3, "next message: not after a stop");
+});
+
+await part("long prompt", [], async () => {
+  const page = await open(await create());
+  const lines = Array.from({ length: 60 }, (_, i) => `Line ${i + 1}`);
+
+  await ask(page, order(...lines, '!say "Read."'));
+  await ended(page);
+
+  const height = () => page.locator(".user p").evaluate((e) => e.clientHeight);
+  const cut = await height();
+
+  await page.focus(".user .link");
+  await page.keyboard.press("Enter");
+  ok((await height()) > 2 * cut, "long prompt: all of it is shown");
+  ok((await page.getAttribute(".user .link", "aria-expanded")) === "true",
+    "long prompt: told");
+});
+
+await part("phone", [], async () => {
+  const page = await open(await create());
+  const file = `${WORKSPACE}/a-long-directory-name/and-another-long-one/deep/` +
+    "important.txt";
+
+  await page.setViewportSize({ width: 360, height: 740 });
+  await ask(page, order("Write.",
+    `!call write ${JSON.stringify({ filePath: file, content: "x\n" })}`,
+    "!next", '!say "Written."'));
+  await ended(page);
+
+  const seen = await page.locator(".tool .file").evaluate((e) => {
+    const box = e.getBoundingClientRect();
+    const hit = document.elementFromPoint(box.right - 2, box.top + 5);
+
+    return [e.textContent, hit === e, e.scrollWidth <= e.clientWidth];
+  });
+
+  ok(seen.join() === "important.txt,true,true", "phone: the file's name",
+    seen.join());
+});
+
+await part("copy", [], async () => {
+  const page = await open(await create());
+  const copied = () => page.evaluate(() => window.copied);
+
+  await page.evaluate(() => {
+    navigator.clipboard.writeText = async (text) => {
+      window.copied = text;
+    };
+  });
+  await ask(page, order("Code.",
+    `!say ${JSON.stringify('Look:\n\n```js\nconst a = "b"; // c\nlet d = 1;\n' +
+      "```\n\n```nothing\n<b>x</b>\n```")}`));
+  await ended(page);
+  await page.hover(".code-frame pre");
+  await page.click(".code-frame .copy");
+  ok((await copied()) === 'const a = "b"; // c\nlet d = 1;',
+    "copy: a code block", await copied());
+  ok((await page.getAttribute(".code-frame .copy", "aria-label")) === "Copied",
+    "copy: told");
+  await page.click('.end .copy[aria-label="Copy the answer"]');
+  ok(/^Look:\n\n```js\nconst a[^]*```$/.test(await copied()),
+    "copy: the answer, as it was written", await copied());
+
+  ok((await page.textContent(".hljs-keyword")) === "const" &&
+    (await page.textContent(".hljs-comment")) === "// c" &&
+    (await page.textContent(".hljs-string")) === '"b"',
+    "copy: code in colours");
+  ok((await page.textContent(".message pre")).trim() ===
+    'const a = "b"; // c\nlet d = 1;', "copy: the same words");
+  ok((await count(page, ".code-frame")) === 2 &&
+    (await count(page, ".code-frame b")) === 0,
+    "copy: an unknown language is plain");
+
+  await page.reload();
+  await page.waitForSelector(".end");
+  await page.waitForSelector(".hljs-keyword");
+  ok(true, "copy: in colours from the history, too");
+});
+
+await part("link", ["events", "messages"], async () => {
+  const id = await create();
+  const page = await open(id);
+  const long = `!say ${JSON.stringify("Word.\n\n".repeat(60))}`;
+
+  await page.evaluate(() => {
+    navigator.clipboard.writeText = async (text) => {
+      window.copied = text;
+    };
+  });
+  await ask(page, order("First.", long));
+  await ended(page);
+  await ask(page, order("Second.", long));
+  await ended(page, 2);
+  await page.locator('.end .copy[aria-label="Copy a link to this turn"]')
+    .first().click();
+
+  const first = await page.evaluate(() => window.copied);
+
+  ok(first.startsWith(`${base}/#${id}/msg_`), "link: of a turn", first);
+  await ask(page, slow(80));
+  await page.waitForFunction(() =>
+    /w3/.test([...document.querySelectorAll(".message")].at(-1)?.textContent));
+  await page.click("#share button");
+
+  const running = await page.evaluate(() => window.copied);
+  const other = watch(await context.newPage());
+
+  await other.goto(running);
+  await other.waitForFunction(() =>
+    /w9/.test([...document.querySelectorAll(".message")].at(-1)?.textContent));
+  ok(await other.isVisible("#stop"), "link: the running turn, live");
+  await ended(other, 3);
+  ok((await answer(other)).endsWith(whole(80)), "link: to its end");
+
+  const reader = watch(await context.newPage());
+
+  await reader.goto(first);
+  await reader.waitForSelector(".user.linked");
+  await sleep(500);
+
+  const place = await reader.locator(".user.linked").evaluate((e) => [
+    e.textContent.startsWith("First."),
+    Math.abs(e.getBoundingClientRect().top -
+      document.getElementById("scroller").getBoundingClientRect().top) < 120,
+  ]);
+
+  ok(place.join() === "true,true", "link: an earlier turn is in view",
+    place.join());
+});
+
+await part("find", ["sessions"], async () => {
+  await create({ title: "Zebra crossing" });
+  await create({ title: "Crossing the Alps" });
+
+  const page = await open();
+
+  await page.waitForSelector("#sessions a");
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("cross zeb");
+  ok((await page.locator("#sessions .name").allTextContents()).join() ===
+    "Zebra crossing", "find: by words");
+  ok(/1 session/.test(await page.textContent("#announce")), "find: announced");
+  await page.fill("#find", "no such session");
+  ok(/No session has/.test(await page.textContent("#sessions")), "find: none");
+  await page.fill("#find", "");
+  ok((await count(page, "#sessions a")) >= 2, "find: all again");
+});
+
+await part("attachments", ["messages"], async () => {
+  const id = await create();
+  const page = await open(id);
+  const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+  // as the browser hands them over
+
+  const give = (type, name, mime) => page.evaluate(([type, name, mime, dot]) => {
+    const bytes = Uint8Array.from(atob(dot), (c) => c.charCodeAt(0));
+    const data = new DataTransfer();
+
+    data.items.add(new File([bytes], name, { type: mime }));
+
+    const event = type === "paste"
+      ? new ClipboardEvent(type, { clipboardData: data, bubbles: true,
+          cancelable: true })
+      : new DragEvent(type, { dataTransfer: data, bubbles: true,
+          cancelable: true });
+
+    document.getElementById("input").dispatchEvent(event);
+    return event.defaultPrevented;
+  }, [type, name, mime, dot]);
+
+  ok(await give("paste", "dot.png", "image/png"), "attachments: pasted");
+  await page.waitForSelector("#tray img");
+  ok(await give("drop", "dot.png", "image/png"), "attachments: dropped");
+  await page.waitForFunction(() =>
+    document.querySelectorAll("#tray img").length === 2);
+  await page.click('#tray button[aria-label="Remove picture 2"]');
+  await page.waitForFunction(() =>
+    document.querySelectorAll("#tray img").length === 1);
+  await give("drop", "x.pdf", "application/pdf");
+  ok(/Only pictures/.test(await page.textContent("#alert")),
+    "attachments: nothing else");
+
+  // a large one is made smaller
+
+  await page.evaluate(async () => {
+    const canvas = new OffscreenCanvas(2400, 1200);
+    const context = canvas.getContext("2d");
+    const pixels = context.createImageData(2400, 1200);
+
+    for (let i = 0; i < pixels.data.length; i += 65536) {
+      crypto.getRandomValues(pixels.data.subarray(i, i + 65536));
+    }
+
+    context.putImageData(pixels, 0, 0);
+
+    const data = new DataTransfer();
+
+    data.items.add(new File([await canvas.convertToBlob()], "noise.png",
+      { type: "image/png" }));
+    document.getElementById("input").dispatchEvent(new DragEvent("drop",
+      { dataTransfer: data, bubbles: true, cancelable: true }));
+  });
+  await page.waitForFunction(() =>
+    document.querySelectorAll("#tray img")[1]?.naturalWidth === 1600);
+  ok(true, "attachments: made smaller");
+  await page.click('#tray button[aria-label="Remove picture 2"]');
+
+  await ask(page, order("What is this?", '!say "A dot."'));
+  await ended(page);
+  ok((await count(page, ".user img")) === 1 && (await page.isHidden("#tray")),
+    "attachments: sent, and shown");
+
+  const stored = await (await fetch(`${OPENCODE}/session/${id}/message`)).json();
+
+  ok(stored[0].parts.some((part) => part.type === "file" &&
+    part.mime === "image/png" && part.url.endsWith(dot)),
+    "attachments: OpenCode has it");
+});
+
+
 const scene = (file) => order(
   "The date parser rejects ISO weeks. Can you find out why and fix it?",
   "!pace 90",
@@ -1049,6 +1313,8 @@ await part("pictures", [], async () => {
     for (const element of document.querySelectorAll(".user p")) {
       // the picture shows what somebody would have written
       element.textContent = element.textContent.split("\n")[0];
+      element.classList.remove("cut");
+      element.nextElementSibling?.remove();
     }
   });
 
