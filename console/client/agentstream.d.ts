@@ -372,6 +372,19 @@ export interface Session {
   [key: string]: unknown;
 }
 
+export interface Model {
+  providerID: string;
+  modelID: string;
+  /** Names for people. */
+  provider: string;
+  name: string;
+}
+
+export interface Agent {
+  name: string;
+  description: string;
+}
+
 export interface SessionInit {
   /** 1 to 80 of `A-Z a-z 0-9 . _ : ~ -`: the session of that name, new or not. */
   name?: string;
@@ -388,7 +401,11 @@ export interface Client {
   createSession(init?: SessionInit): Promise<Session>;
   listSessions(): Promise<Session[]>;
   getSession(session: string): Promise<Session>;
+  renameSession(session: string, title: string): Promise<Session>;
   deleteSession(session: string): Promise<unknown>;
+  /** What a message can choose; empty where it has no choice. */
+  models(): Promise<Model[]>;
+  agents(): Promise<Agent[]>;
   turn(session: string): Promise<Record<string, any>>;
   /** The whole history. */
   messages(session: string): Promise<Packet[]>;

@@ -349,7 +349,11 @@ export function createClient({
     createSession: (init = {}) => json("POST", "", init),
     listSessions: () => json("GET", ""),
     getSession: (session) => json("GET", path(session)),
+    renameSession: (session, title) =>
+      json("PATCH", path(session), { title }),
     deleteSession: (session) => json("DELETE", path(session)),
+    models: () => json("GET", "/models"),
+    agents: () => json("GET", "/agents"),
     turn: (session) => json("GET", `${path(session)}/turn`),
     messages: (session) => json("GET", `${path(session)}/messages`),
     interrupt: (session) => json("POST", `${path(session)}/interrupt`, {}),

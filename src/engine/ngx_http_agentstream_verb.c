@@ -27,7 +27,7 @@ static ngx_int_t ngx_http_agentstream_verb_content(
 static void ngx_http_agentstream_verb_done(void *data,
     ngx_http_agentstream_call_t *call);
 static ngx_int_t ngx_http_agentstream_verb_check(
-    ngx_http_agentstream_verb_t *verb, ngx_str_t *answer);
+    ngx_http_agentstream_verb_t *verb, ngx_str_t *answer, ngx_str_t *body);
 static void ngx_http_agentstream_verb_look_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_verb_release(
@@ -241,6 +241,7 @@ ngx_http_agentstream_verb_done(void *data, ngx_http_agentstream_call_t *call)
     ngx_http_agentstream_verb_t *verb = data;
 
     ngx_int_t                       rc;
+    ngx_str_t                       body;
     ngx_http_agentstream_outcome_t  outcome;
 
     if (call->status < 200 || call->status >= 300) {
@@ -250,13 +251,15 @@ ngx_http_agentstream_verb_done(void *data, ngx_http_agentstream_call_t *call)
         return;
     }
 
-    rc = ngx_http_agentstream_verb_check(verb, &call->body);
+    body = call->body;
+
+    rc = ngx_http_agentstream_verb_check(verb, &call->body, &body);
 
     if (rc == NGX_DONE) {
         ngx_http_agentstream_verb_succeed(verb, NGX_HTTP_OK, NULL);
 
     } else if (rc == NGX_OK) {
-        ngx_http_agentstream_verb_succeed(verb, call->status, &call->body);
+        ngx_http_agentstream_verb_succeed(verb, call->status, &body);
 
     } else {
         ngx_http_agentstream_verb_unread(verb, rc);
@@ -264,11 +267,12 @@ ngx_http_agentstream_verb_done(void *data, ngx_http_agentstream_call_t *call)
 }
 
 
-/* whether the answer is what was asked for; NGX_DONE: any answer will do */
+/* whether the answer is what was asked for, and what the outcome has of it, if
+   that is not all; NGX_DONE: any answer will do */
 
 static ngx_int_t
 ngx_http_agentstream_verb_check(ngx_http_agentstream_verb_t *verb,
-    ngx_str_t *answer)
+    ngx_str_t *answer, ngx_str_t *body)
 {
     switch (verb->request) {
 
@@ -282,6 +286,12 @@ ngx_http_agentstream_verb_check(ngx_http_agentstream_verb_t *verb,
 
     case NGX_HTTP_AGENTSTREAM_GET_SESSIONS:
         return ngx_http_agentstream_opencode_is_list(answer);
+
+    case NGX_HTTP_AGENTSTREAM_GET_MODELS:
+        return ngx_http_agentstream_opencode_models(verb->pool, answer, body);
+
+    case NGX_HTTP_AGENTSTREAM_GET_AGENTS:
+        return ngx_http_agentstream_opencode_agents(verb->pool, answer, body);
 
     case NGX_HTTP_AGENTSTREAM_ABORT:
         return NGX_DONE;

@@ -55,6 +55,17 @@ ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_get_session(
     ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_outcome_pt handler, void *data);
 
+/* content: OpenCode's body with what is to be changed, see body.h */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_update_session(
+    ngx_http_agentstream_target_t *target, ngx_str_t *content,
+    ngx_http_agentstream_outcome_pt handler, void *data);
+
+/* NGX_HTTP_AGENTSTREAM_GET_MODELS or _GET_AGENTS; the body is a list for
+   clients, see opencode_models() */
+ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_list_choices(
+    ngx_http_agentstream_target_t *target, ngx_str_t *directory,
+    ngx_uint_t request, ngx_http_agentstream_outcome_pt handler, void *data);
+
 /* a turn that is running in the session is interrupted first */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_delete_session(
     ngx_http_agentstream_target_t *target,

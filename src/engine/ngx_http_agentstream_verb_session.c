@@ -165,6 +165,45 @@ ngx_http_agentstream_verb_get_session(ngx_http_agentstream_target_t *target,
 
 
 ngx_http_agentstream_verb_t *
+ngx_http_agentstream_verb_update_session(ngx_http_agentstream_target_t *target,
+    ngx_str_t *content, ngx_http_agentstream_outcome_pt handler, void *data)
+{
+    ngx_http_agentstream_verb_t  *verb;
+
+    verb = ngx_http_agentstream_verb_create(target,
+                                       NGX_HTTP_AGENTSTREAM_UPDATE_SESSION,
+                                       ngx_http_agentstream_verb_no_session,
+                                       handler, data);
+    if (verb == NULL) {
+        return NULL;
+    }
+
+    verb->content = *content;
+
+    return ngx_http_agentstream_verb_call(verb);
+}
+
+
+ngx_http_agentstream_verb_t *
+ngx_http_agentstream_verb_list_choices(ngx_http_agentstream_target_t *target,
+    ngx_str_t *directory, ngx_uint_t request,
+    ngx_http_agentstream_outcome_pt handler, void *data)
+{
+    ngx_http_agentstream_verb_t  *verb;
+
+    verb = ngx_http_agentstream_verb_create(target, request, NULL, handler,
+                                            data);
+    if (verb == NULL) {
+        return NULL;
+    }
+
+    verb->directory = *directory;
+
+    return ngx_http_agentstream_verb_call(verb);
+}
+
+
+ngx_http_agentstream_verb_t *
 ngx_http_agentstream_verb_delete_session(ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_outcome_pt handler, void *data)
 {

@@ -205,7 +205,9 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
     for (route = req->protocol->routes; route->handler; route++) {
 
         if (route->nsegments != req->path.nsegments
-            || !ngx_http_agentstream_request_named(&segments[1], route->noun)
+            || !ngx_http_agentstream_request_named(
+                                     &segments[route->nsegments > 1 ? 1 : 0],
+                                     route->noun)
             || !ngx_http_agentstream_request_named(&segments[3], route->verb))
         {
             continue;
@@ -256,7 +258,7 @@ ngx_http_agentstream_request_ids(ngx_http_agentstream_request_t *req)
 
     segments = req->path.segments;
 
-    if (req->path.nsegments == 0) {
+    if (!ngx_http_agentstream_request_has_session(req)) {
         return NGX_DECLINED;
     }
 
@@ -299,13 +301,16 @@ ngx_http_agentstream_request_not_allowed(ngx_http_agentstream_request_t *req,
 {
     u_char  *p, *value;
 
-    value = ngx_pnalloc(req->request->pool, sizeof("GET, POST, DELETE, "));
+    value = ngx_pnalloc(req->request->pool,
+                        sizeof("GET, POST, PATCH, DELETE, "));
     if (value == NULL) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    p = ngx_sprintf(value, "%s%s%s", (methods & NGX_HTTP_GET) ? "GET, " : "",
+    p = ngx_sprintf(value, "%s%s%s%s",
+                    (methods & NGX_HTTP_GET) ? "GET, " : "",
                     (methods & NGX_HTTP_POST) ? "POST, " : "",
+                    (methods & NGX_HTTP_PATCH) ? "PATCH, " : "",
                     (methods & NGX_HTTP_DELETE) ? "DELETE, " : "");
 
     p[-2] = '\0';

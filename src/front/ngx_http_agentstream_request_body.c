@@ -164,7 +164,9 @@ ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
     text = req->body;
     conf = NULL;
 
-    if (kind == NGX_HTTP_AGENTSTREAM_BODY_SESSION) {
+    if (kind == NGX_HTTP_AGENTSTREAM_BODY_SESSION
+        || kind == NGX_HTTP_AGENTSTREAM_BODY_TITLE)
+    {
 
         if (ngx_http_agentstream_request_fields(req, &fields, rc) != NGX_OK) {
             return NGX_DECLINED;
@@ -215,6 +217,25 @@ ngx_http_agentstream_request_prompt(ngx_http_agentstream_request_t *req,
     *rc = ngx_http_agentstream_request_refused(req, *rc, &prompt->error);
 
     return NGX_DECLINED;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_request_chooses(ngx_http_agentstream_request_t *req,
+    ngx_uint_t field, ngx_uint_t *may, ngx_int_t *rc)
+{
+    ngx_http_agentstream_fields_conf_t  fields;
+
+    if (ngx_http_agentstream_request_fields(req, &fields, rc) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    *may = (fields.allowed & field)
+           && (field == NGX_HTTP_AGENTSTREAM_FIELD_MODEL ? fields.model.len
+                                                         : fields.agent.len)
+              == 0;
+
+    return NGX_OK;
 }
 
 

@@ -53,12 +53,14 @@ typedef enum {
 
 
 /* a route: the segments that follow the location's name; the first is a
-   session's id, the third another id */
+   session's id, unless it is the noun of a path that has no other segment; the
+   third is another id */
 
 typedef struct {
     ngx_uint_t                            method;
     ngx_uint_t                            nsegments;
-    const char                           *noun;    /* second segment */
+    const char                           *noun;    /* second segment, or the
+                                                      only one */
     const char                           *verb;    /* fourth segment */
     ngx_http_agentstream_request_body_e   body;
     ngx_uint_t                            sse;     /* an event stream, unless
@@ -287,6 +289,17 @@ ngx_int_t ngx_http_agentstream_request_history(
     ngx_http_agentstream_request_t *req, ngx_uint_t limit,
     ngx_http_agentstream_wire_t *wire, ngx_http_agentstream_request_pt then);
 
+/* whether a client may choose NGX_HTTP_AGENTSTREAM_FIELD_MODEL or _AGENT here;
+   NGX_DECLINED: the handler must return *rc */
+ngx_int_t ngx_http_agentstream_request_chooses(
+    ngx_http_agentstream_request_t *req, ngx_uint_t field, ngx_uint_t *may,
+    ngx_int_t *rc);
+
+/* whether the path names a session */
+#define ngx_http_agentstream_request_has_session(req)                         \
+    ((req)->path.nsegments > 1                                                \
+     || ((req)->path.nsegments == 1 && (req)->route->noun == NULL))
+
 /* routes */
 ngx_int_t ngx_http_agentstream_request_list(
     ngx_http_agentstream_request_t *req);
@@ -294,7 +307,13 @@ ngx_int_t ngx_http_agentstream_request_create(
     ngx_http_agentstream_request_t *req);
 ngx_int_t ngx_http_agentstream_request_look_up(
     ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_rename(
+    ngx_http_agentstream_request_t *req);
 ngx_int_t ngx_http_agentstream_request_delete(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_models(
+    ngx_http_agentstream_request_t *req);
+ngx_int_t ngx_http_agentstream_request_agents(
     ngx_http_agentstream_request_t *req);
 ngx_int_t ngx_http_agentstream_request_messages(
     ngx_http_agentstream_request_t *req);

@@ -39,9 +39,21 @@ static ngx_http_agentstream_request_route_t
       ngx_http_agentstream_body_optional, 0,
       ngx_http_agentstream_request_create },
 
+    { NGX_HTTP_GET, 1, "models", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_models },
+
+    { NGX_HTTP_GET, 1, "agents", NULL,
+      ngx_http_agentstream_body_none, 0,
+      ngx_http_agentstream_request_agents },
+
     { NGX_HTTP_GET, 1, NULL, NULL,
       ngx_http_agentstream_body_none, 0,
       ngx_http_agentstream_request_look_up },
+
+    { NGX_HTTP_PATCH, 1, NULL, NULL,
+      ngx_http_agentstream_body_required, 0,
+      ngx_http_agentstream_request_rename },
 
     { NGX_HTTP_DELETE, 1, NULL, NULL,
       ngx_http_agentstream_body_none, 0,

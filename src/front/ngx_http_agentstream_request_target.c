@@ -58,7 +58,7 @@ ngx_http_agentstream_request_target(ngx_http_agentstream_request_t *req)
 
     ngx_str_null(&session);
 
-    if (req->path.nsegments) {
+    if (ngx_http_agentstream_request_has_session(req)) {
         rc = ngx_http_agentstream_request_session_id(r, &req->scope,
                                                      &req->path, &session);
         if (rc == NGX_DECLINED) {

@@ -51,6 +51,13 @@ static ngx_http_agentstream_field_t  ngx_http_agentstream_body_session[] = {
 };
 
 
+static ngx_http_agentstream_field_t  ngx_http_agentstream_body_rename[] = {
+    { "title", NGX_HTTP_AGENTSTREAM_FIELD_TITLE, 1,
+      ngx_http_agentstream_body_title },
+    { NULL, 0, 0, NULL }
+};
+
+
 static ngx_http_agentstream_field_t  ngx_http_agentstream_body_question[] = {
     { "answers", 0, 1, ngx_http_agentstream_body_answers },
     { NULL, 0, 0, NULL }
@@ -68,6 +75,7 @@ static ngx_http_agentstream_field_t  ngx_http_agentstream_body_permission[] = {
 
 static ngx_http_agentstream_field_t  *ngx_http_agentstream_body_tables[] = {
     ngx_http_agentstream_body_session,
+    ngx_http_agentstream_body_rename,
     ngx_http_agentstream_body_question,
     ngx_http_agentstream_body_permission
 };

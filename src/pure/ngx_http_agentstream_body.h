@@ -14,15 +14,16 @@
 
 
 /*
- * The other bodies that clients send, beside prompts: a new session, the
- * answers to a question, the reply to a permission request.  Each is checked
- * and written again for OpenCode; unknown fields are refused.
+ * The other bodies that clients send, beside prompts: a new session, a new
+ * title, the answers to a question, the reply to a permission request.  Each is
+ * checked and written again for OpenCode; unknown fields are refused.
  */
 
 
 typedef enum {
     NGX_HTTP_AGENTSTREAM_BODY_SESSION = 0,   /* {"name"?,"title"?,"agent"?,
                                                  "model"?} */
+    NGX_HTTP_AGENTSTREAM_BODY_TITLE,         /* {"title"} */
     NGX_HTTP_AGENTSTREAM_BODY_ANSWERS,       /* {"answers":[["Blue"],...]} */
     NGX_HTTP_AGENTSTREAM_BODY_REPLY          /* {"reply","message"?} */
 } ngx_http_agentstream_body_e;

@@ -123,7 +123,13 @@ static ngx_http_agentstream_opencode_path_t
       NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_POST, ngx_string("permission/"),
       ngx_null_string, ngx_string("/reply"),
-      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT }
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("config/providers"),
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("agent"),
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_LIST }
 };
 
 

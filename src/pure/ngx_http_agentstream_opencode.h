@@ -117,7 +117,9 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_REPLY_QUESTION,     /* POST question/{x}/reply */
     NGX_HTTP_AGENTSTREAM_REJECT_QUESTION,    /* POST question/{x}/reject */
     NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS,    /* GET permission */
-    NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION    /* POST permission/{x}/reply */
+    NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION,   /* POST permission/{x}/reply */
+    NGX_HTTP_AGENTSTREAM_GET_MODELS,         /* GET config/providers */
+    NGX_HTTP_AGENTSTREAM_GET_AGENTS          /* GET agent */
 } ngx_http_agentstream_opencode_request_e;
 
 
@@ -165,6 +167,14 @@ ngx_int_t ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
 /* the same for a list, and for any JSON text at all */
 ngx_int_t ngx_http_agentstream_opencode_is_list(ngx_str_t *answer);
 ngx_int_t ngx_http_agentstream_opencode_is_json(ngx_str_t *answer);
+
+/* what a client may know of the models and agents that it can choose, as a JSON
+   array, from the answer to GET config/providers or GET agent; NGX_DECLINED: it
+   is no such answer, NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_opencode_models(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *text);
+ngx_int_t ngx_http_agentstream_opencode_agents(ngx_pool_t *pool,
+    ngx_str_t *answer, ngx_str_t *text);
 
 /* the message and code for a client when a call has failed with this status;
    nonsense: there was an answer, but not what was asked for */

@@ -5,10 +5,12 @@
 
 
 /*
- * Where a session is, from OpenCode's two ways to tell.
+ * Where a session is, from OpenCode's two ways to tell; the models and agents
+ * that a client can choose.
  *
  * Broken by: an answer about another session that is believed, a page that
- * counts as an answer, a directory that is not decoded.
+ * counts as an answer, a directory that is not decoded; a provider's key in the
+ * list of models; a subagent in the list of agents.
  */
 
 
@@ -71,10 +73,78 @@ test_directory(void)
 }
 
 
+static void
+test_choices(void)
+{
+    ngx_int_t    rc;
+    ngx_str_t    answer, text;
+    ngx_uint_t   i;
+    ngx_pool_t  *pool;
+
+    /* list NULL: it is no such answer */
+
+    static const struct {
+        const char  *answer;
+        const char  *list;
+        ngx_uint_t   agents;
+    } answers[] = {
+        { "{\"providers\":[{\"id\":\"lab\",\"name\":\"The \\\"Lab\\\"\","
+          "\"key\":\"secret\",\"models\":{\"a/b\":{\"name\":\"A\","
+          "\"options\":{\"apiKey\":\"secret\"}},\"c\":{}}},"
+          "{\"id\":\"bare\",\"models\":{\"d\":{\"name\":\"D\"}}},"
+          "{\"id\":\"none\",\"models\":[]}],\"default\":{}}",
+          "[{\"providerID\":\"lab\",\"modelID\":\"a/b\","
+          "\"provider\":\"The \\\"Lab\\\"\",\"name\":\"A\"},"
+          "{\"providerID\":\"lab\",\"modelID\":\"c\","
+          "\"provider\":\"The \\\"Lab\\\"\",\"name\":\"c\"},"
+          "{\"providerID\":\"bare\",\"modelID\":\"d\","
+          "\"provider\":\"bare\",\"name\":\"D\"}]", 0 },
+        { "{\"providers\":[]}", "[]", 0 },
+        { "{\"providers\":{}}", NULL, 0 },
+        { "[]", NULL, 0 },
+        { "<!doctype html>", NULL, 0 },
+
+        { "[{\"name\":\"build\",\"description\":\"Builds\","
+          "\"mode\":\"primary\",\"prompt\":\"secret\"},"
+          "{\"name\":\"general\",\"mode\":\"subagent\"},"
+          "{\"name\":\"title\",\"mode\":\"primary\",\"hidden\":true},"
+          "{\"mode\":\"primary\"},7,{\"name\":\"both\",\"mode\":\"all\"}]",
+          "[{\"name\":\"build\",\"description\":\"Builds\"},"
+          "{\"name\":\"both\",\"description\":\"\"}]", 1 },
+        { "[]", "[]", 1 },
+        { "{\"name\":\"build\"}", NULL, 1 },
+        { "", NULL, 1 }
+    };
+
+    pool = ngx_create_pool(1024, &ngx_unit_log);
+
+    for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        answer = tap_str(answers[i].answer);
+        ngx_str_null(&text);
+
+        rc = answers[i].agents
+             ? ngx_http_agentstream_opencode_agents(pool, &answer, &text)
+             : ngx_http_agentstream_opencode_models(pool, &answer, &text);
+
+        if (answers[i].list == NULL) {
+            tap_ok(rc == NGX_DECLINED, "no choices: %s", answers[i].answer);
+            continue;
+        }
+
+        tap_ok(rc == NGX_OK && text.len == ngx_strlen(answers[i].list)
+               && ngx_strncmp(text.data, answers[i].list, text.len) == 0,
+               "choices: %.*s", (int) text.len, text.data);
+    }
+
+    ngx_destroy_pool(pool);
+}
+
+
 int
 main(void)
 {
     test_directory();
+    test_choices();
 
     return tap_done();
 }

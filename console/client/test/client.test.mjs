@@ -386,7 +386,10 @@ test("the other calls", async (t) => {
   await client.createSession({ title: "x" });
   await client.listSessions();
   await client.getSession("ses_1");
+  await client.renameSession("ses_1", "New");
   await client.deleteSession("ses_1");
+  await client.models();
+  await client.agents();
   await client.turn("ses_1");
   await client.interrupt("ses_1");
   await client.answerQuestion("ses_1", "que_1", [["Blue"]]);
@@ -403,7 +406,10 @@ test("the other calls", async (t) => {
       ["POST ", { title: "x" }],
       ["GET "],
       ["GET /ses_1"],
+      ["PATCH /ses_1", { title: "New" }],
       ["DELETE /ses_1"],
+      ["GET /models"],
+      ["GET /agents"],
       ["GET /ses_1/turn"],
       ["POST /ses_1/interrupt", {}],
       ["POST /ses_1/questions/que_1/reply", { answers: [["Blue"]] }],
