@@ -365,6 +365,10 @@ function drawSessions() {
     words.every((word) => titleOf(each).toLowerCase().includes(word)),
   );
 
+  if (renaming) {
+    return;
+  }
+
   $("sessions").replaceChildren(
     ...(found.length > 0
       ? found.map((each) =>
@@ -376,10 +380,28 @@ function drawSessions() {
               {
                 href: `#${each.id}`,
                 "aria-current": each.id === current ? "page" : undefined,
+                "aria-keyshortcuts": "F2",
                 onclick: () => drawer(false),
+                onkeydown(event) {
+                  if (event.key === "F2") {
+                    event.preventDefault();
+                    rename(each, event.target.parentElement);
+                  }
+                },
               },
               h("span.name", null, titleOf(each)),
               h("span.time", null, ago(each.time.updated)),
+            ),
+            h(
+              "button.icon-button.rename",
+              {
+                type: "button",
+                "aria-label": `Rename ${titleOf(each)}`,
+                title: "Rename",
+                onclick: (event) =>
+                  rename(each, event.currentTarget.parentElement),
+              },
+              icon("pencil"),
             ),
             removeButton(each.id, titleOf(each)),
           ),
@@ -396,6 +418,50 @@ function drawSessions() {
           ),
         ]),
   );
+}
+
+let renaming = false;
+
+function rename(session, row) {
+  const field = h("input.title-field", {
+    type: "text",
+    value: titleOf(session),
+    "aria-label": "Title",
+    autocomplete: "off",
+    onblur: () => finish(true),
+    onkeydown(event) {
+      if (event.key === "Enter" || event.key === "Escape") {
+        event.preventDefault();
+        event.stopPropagation();
+        finish(event.key === "Enter");
+      }
+    },
+  });
+
+  async function finish(save) {
+    const title = field.value.trim();
+
+    if (!renaming) {
+      return;
+    }
+
+    renaming = false;
+
+    if (save && title && title !== titleOf(session)) {
+      try {
+        Object.assign(session, await client.renameSession(session.id, title));
+      } catch (error) {
+        alertUser(`Not renamed: ${error.message}`);
+      }
+    }
+
+    drawSessions();
+    document.querySelector(`#sessions a[href="#${session.id}"]`)?.focus();
+  }
+
+  renaming = true;
+  row.replaceChildren(field);
+  field.select();
 }
 
 function removeButton(id, title) {
@@ -519,6 +585,43 @@ function restoreDraft() {
   composer.fill(sessionStorage.getItem(draftKey()) ?? "");
 }
 
+// Agent and model: what a message can choose, and what was chosen last.
+
+const choices = { agent: new Map(), model: new Map() };
+
+const chosen = () =>
+  Object.fromEntries(
+    Object.entries(choices)
+      .map(([field, values]) => [field, values.get($(field).value)])
+      .filter(([, value]) => value),
+  );
+
+async function choose(field, word, load) {
+  const select = $(field);
+  const values = choices[field];
+  const key = `agentstream.${field}`;
+
+  // a server that does not tell has no choices
+
+  for (const { label, about, value } of await load().catch(() => [])) {
+    const name = typeof value === "string" ? value : JSON.stringify(value);
+
+    values.set(name, value);
+    select.append(h("option", { value: name, title: about }, label));
+  }
+
+  if (values.size > 0) {
+    select.prepend(h("option", { value: "" }, `Default ${word}`));
+    select.value = values.has(localStorage.getItem(key))
+      ? localStorage.getItem(key)
+      : "";
+    select.hidden = false;
+    select.addEventListener("change", () =>
+      localStorage.setItem(key, select.value),
+    );
+  }
+}
+
 // What is sent while the agent works is sent when it has finished.
 
 let next = null; // { id, blocks }
@@ -624,7 +727,7 @@ async function submit(blocks) {
   }
 
   const talk = conversation;
-  const refused = await talk.send(blocks);
+  const refused = await talk.send(blocks, chosen());
 
   if (refused && talk === conversation) {
     giveBack(
@@ -803,6 +906,20 @@ addEventListener("online", () => {
 drawSessions();
 showHash();
 list();
+choose("agent", "agent", async () =>
+  (await client.agents()).map(({ name, description }) => ({
+    label: name,
+    about: description,
+    value: name,
+  })),
+);
+choose("model", "model", async () =>
+  (await client.models()).map(({ providerID, modelID, provider, name }) => ({
+    label: name,
+    about: `${provider}: ${modelID}`,
+    value: { providerID, modelID },
+  })),
+);
 schedule();
 
 if (matchMedia("(hover: hover)").matches) {

@@ -829,8 +829,10 @@ await part("scrolling", [], async () => {
 await part("keyboard", [], async () => {
   const page = await open(await create());
 
-  await page.keyboard.press("Tab");
-  await page.evaluate(() => document.activeElement.blur());
+  await page.evaluate(() => {
+    document.body.tabIndex = -1;
+    document.body.focus();
+  });
   await page.keyboard.press("Tab");
   ok(await page.evaluate(() =>
     document.activeElement.classList.contains("skip")), "keyboard: skip link");
@@ -1010,6 +1012,65 @@ await part("client in Node", ["sessions", "events", "messages"], async () => {
 });
 
 // ---- pictures
+
+await part("rename", ["sessions"], async () => {
+  const id = await create({ title: "Old title" });
+  const page = await open(id);
+  const row = page.locator(`#sessions li:has(a[href="#${id}"])`);
+  const stored = async () =>
+    (await (await fetch(`${base}/sessions/${id}`)).json()).title;
+
+  await row.hover();
+  await row.locator(".rename").click();
+  await page.keyboard.type("New title");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() =>
+    document.getElementById("title").textContent === "New title");
+  ok((await stored()) === "New title", "rename: OpenCode has it");
+  ok(await page.evaluate(() => document.activeElement.matches("#sessions a")),
+    "rename: back in the list");
+  await page.keyboard.press("F2");
+  await page.keyboard.type("Not this");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#sessions a[aria-current]");
+  ok((await stored()) === "New title" &&
+    (await page.textContent("#title")) === "New title", "rename: given up");
+});
+
+await part("choices", ["sessions"], async () => {
+  const id = await create();
+  const page = await open(id);
+
+  await page.waitForSelector("#model:visible");
+  await page.waitForSelector("#agent:visible");
+
+  const agents = await page.locator("#agent option").allTextContents();
+  const models = await page.locator("#model option").evaluateAll(
+    (all) => all.map((e) => e.value));
+
+  ok(agents[0] === "Default agent" && agents.includes("build") &&
+    agents.includes("plan") && !agents.includes("general"),
+    "choices: agents", agents.join());
+  ok(models[0] === "" && models.length > 1, "choices: models", models.join());
+
+  await page.selectOption("#agent", "plan");
+  await page.selectOption("#model", models.at(-1));
+  await ask(page, order("Choose.", '!say "Chosen."'));
+  await ended(page);
+
+  const [{ info }] = await (await fetch(`${OPENCODE}/session/${id}/message`))
+    .json();
+  const model = JSON.parse(models.at(-1));
+
+  ok(info.agent === "plan" && info.model?.modelID === model.modelID &&
+    info.model?.providerID === model.providerID, "choices: used",
+    JSON.stringify(info));
+  await page.reload();
+  await page.waitForSelector("#agent:visible");
+  ok((await page.inputValue("#agent")) === "plan", "choices: remembered");
+  await page.selectOption("#agent", "");
+  await page.selectOption("#model", "");
+});
 
 await part("next message", ["events"], async () => {
   const page = await open(await create());
