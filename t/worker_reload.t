@@ -4,7 +4,8 @@
 # the old worker leaves at once after its last one.
 #
 # Broken by: a hub, timer or channel that keeps an exiting worker alive, or one
-# that ends its turns; lingering close left on.
+# that ends its turns; lingering close left on; a response that waits for the
+# next cycle of the event loop, and does not keep its worker.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -47,6 +48,24 @@ $left->close();
 ok(wait_for(sub { $t->control('stats')->{playing} == 0 }),
    'a turn without client ends');
 is_gone(\@old, 'without client');
+
+# histories, while nginx is reloaded at any moment of them
+
+my $session = $t->session();
+my ($whole, $n) = (0, 60);
+
+check_turn($t->turn($session, 'text:3:10:0'), 'a turn');
+
+for my $i (1 .. $n) {
+    my @clients = map { $t->open('GET', "/sessions/$session/messages") } 1 .. 5;
+
+    sleep(0.001 * ($i % 8));
+    $t->{master}->signal('HUP');
+    $t->wait(\@clients, timeout => 10);
+    $whole += grep { $_->body() =~ /"prompt_response".*\]$/s } @clients;
+}
+
+is($whole, 5 * $n, 'histories are whole');
 
 # quit
 

@@ -19,6 +19,11 @@
 #include "ngx_http_agentstream_store.h"
 
 
+/* in milliseconds; how often a response without comments has a timer is of no
+   importance */
+#define NGX_HTTP_AGENTSTREAM_OUTPUT_HOLD  60000
+
+
 typedef struct ngx_http_agentstream_output_mem_s {
     size_t                               size;     /* of data */
     u_char                               data[1];
@@ -221,9 +226,12 @@ ngx_http_agentstream_output_open(ngx_http_agentstream_output_t *out,
 
     out->sent_at = ngx_current_msec;
 
-    if (out->keepalive) {
-        ngx_add_timer(&out->timer, out->keepalive);
-    }
+    /* a worker exits as soon as it has no timers left, and a response that
+       waits for something in the next cycle of the event loop has none */
+
+    ngx_add_timer(&out->timer, out->keepalive
+                               ? out->keepalive
+                               : NGX_HTTP_AGENTSTREAM_OUTPUT_HOLD);
 
     return NGX_OK;
 }
@@ -499,6 +507,11 @@ ngx_http_agentstream_output_timer_handler(ngx_event_t *ev)
     c = r->connection;
 
     ngx_http_set_log_request(c->log, r);
+
+    if (out->keepalive == 0) {
+        ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_OUTPUT_HOLD);
+        return;
+    }
 
     silent = ngx_current_msec - out->sent_at;
 
