@@ -2,7 +2,7 @@
 
 # The console in headless Chromium, on nginx, OpenCode and a scripted model:
 # what each kind of packet looks like, answers, stop, refresh, reload, two
-# tabs, and that nothing an agent says becomes script.
+# tabs, two users, and that nothing an agent says becomes script.
 #
 # Broken by: a packet without an element, a stream that does not resume, HTML
 # of the agent's in the page, a policy that forbids the page's own parts, work
@@ -30,7 +30,11 @@ system("node \"$root/console/build.mjs\" \"$build\" >/dev/null") == 0
     or die "the console was not built\n";
 
 my $t = AgentStream->new(opencode => 'real', timeout => 600, workers => 2,
-    server => "root $build/console; include $root/conf/console.conf;",
+    server => "root $build/console; include $root/conf/console.conf;
+        location /users {
+            agentstream /opencode/;
+            agentstream_owner \$cookie_user;
+        }",
     location => 'agentstream_heartbeat 1s; agentstream_turn_size 512k;',
     config => { permission => {
         bash => { '*' => 'allow', 'echo asked*' => 'ask' } } });

@@ -1072,6 +1072,67 @@ await part("choices", ["sessions"], async () => {
   await page.selectOption("#model", "");
 });
 
+// The page of a user, whose sessions are at /users.
+
+async function openAs(user, hash = "") {
+  const own = await browser.newContext({
+    viewport: { width: 1200, height: 800 },
+  });
+
+  await own.addCookies([{ name: "user", value: user, url: base }]);
+  await own.route(`${base}/`, async (route) => {
+    const response = await route.fetch();
+
+    await route.fulfill({
+      response,
+      body: (await response.text()).replace('"/sessions"', '"/users"'),
+    });
+  });
+
+  const page = watch(await own.newPage());
+
+  await page.goto(`${base}/${hash}`);
+
+  return page;
+}
+
+await part("owners", ["sessions"], async () => {
+  const alice = await openAs("alice");
+
+  await ask(alice, order("Mine.", '!say "For Alice only."'));
+  await ended(alice);
+  await alice.waitForSelector('#sessions a[aria-current="page"]');
+
+  const hash = new URL(alice.url()).hash;
+  const bob = await openAs("bob");
+
+  await bob.waitForFunction(() =>
+    /No sessions yet/.test(document.getElementById("sessions").textContent));
+  ok((await count(bob, "#sessions a")) === 0, "owners: he sees none of hers");
+  await ask(bob, order("His.", '!say "For Bob."'));
+  await ended(bob);
+  await bob.waitForFunction(() =>
+    document.querySelectorAll("#sessions a").length === 1);
+  ok(true, "owners: he has a session of his own");
+
+  const guess = await openAs("bob", hash);
+
+  await guess.waitForSelector("#alert:visible");
+  ok(/does not exist/.test(await guess.textContent("#alert")) &&
+    !/Alice only/.test(await guess.textContent("#transcript")),
+    "owners: her address shows him nothing");
+
+  const again = await openAs("alice", hash);
+
+  await again.waitForSelector(".end");
+  ok(/For Alice only/.test(await answer(again)) &&
+    (await count(again, "#sessions a")) === 1, "owners: she finds it again");
+
+  for (const page of [alice, bob, guess, again]) {
+    await page.context().close();
+  }
+});
+
 await part("next message", ["events"], async () => {
   const page = await open(await create());
 
