@@ -23,7 +23,7 @@ my $console = "$build/npm-console/node_modules";
 plan(skip_all => 'no TypeScript: try "util/deps test"')
     unless -d "$judges/typescript";
 
-my $t = AgentStream->new(timeout => 120,
+my $t = AgentStream->new(timeout => 240,
     server => 'location / { types { text/javascript js; text/html html; } }');
 my $dir = "$t->{dir}/html";
 my $package = "$dir/node_modules/agentstream";
