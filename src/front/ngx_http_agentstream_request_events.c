@@ -41,15 +41,22 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    args.follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
+                   && value.len == 1 && value.data[0] == '1');
+
+    if (ngx_http_arg(r, (u_char *) "view", 4, &value) == NGX_OK) {
+        rc = ngx_http_agentstream_request_view(req, &args, &value);
+
+        return (rc == NGX_DECLINED) ? ngx_http_agentstream_request_nothing(req)
+                                    : rc;
+    }
+
     if (!req->sse) {
         rc = ngx_http_agentstream_request_whole(req, &args.turn, args.seq, 0);
 
         return (rc == NGX_DECLINED) ? ngx_http_agentstream_request_nothing(req)
                                     : rc;
     }
-
-    args.follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
-                   && value.len == 1 && value.data[0] == '1');
 
     if (req->output.account) {
         req->output.account->cursor = args.turn;

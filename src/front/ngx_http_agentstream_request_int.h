@@ -266,6 +266,15 @@ ngx_int_t ngx_http_agentstream_request_read(
     ngx_http_agentstream_reader_args_t *args);
 
 /*
+ * The response is an event stream of snapshots, docs/protocol.md, "Views": name
+ * is the value of "view".  args says what the client has, and whether it
+ * follows the session.  Returns what request_whole() does.
+ */
+ngx_int_t ngx_http_agentstream_request_view(
+    ngx_http_agentstream_request_t *req,
+    ngx_http_agentstream_reader_args_t *args, ngx_str_t *name);
+
+/*
  * The response is one JSON object about the turn, when it is over: for sender 1
  * this turn, otherwise the one that a client reads next which has that turn up
  * to seq.  NGX_DONE, or what to finalize the request with; NGX_DECLINED: the
