@@ -42,6 +42,7 @@ ngx_http_agentstream_markdown_source(ngx_http_agentstream_markdown_doc_t *doc,
 {
     u_char                                 *p, *eol, *last, *start;
     ngx_uint_t                              type;
+    ngx_http_agentstream_markdown_op_t     *op;
     ngx_http_agentstream_markdown_fence_t   open, fence;
 
     last = text->data + text->len;
@@ -95,6 +96,15 @@ ngx_http_agentstream_markdown_source(ngx_http_agentstream_markdown_doc_t *doc,
         return NGX_OK;
     }
 
+    if (start == last) {
+        /* nothing follows the line, which is text then */
+
+        op = doc->ops.elts;
+        op[doc->ops.nelts - 1].type = ngx_http_agentstream_op_text;
+
+        return NGX_OK;
+    }
+
     return ngx_http_agentstream_markdown_add(doc,
                                          ngx_http_agentstream_op_close,
                                          ngx_http_agentstream_mark_pre,
@@ -129,8 +139,12 @@ ngx_http_agentstream_markdown_fence(u_char *p, u_char *eol,
 
     fence->n = p - marks;
 
+    /* what could mention somebody is repeated nowhere, and guarded as text */
+
     if (fence->n < 3
-        || (fence->mark == '`' && ngx_strlchr(p, eol, '`') != NULL))
+        || (fence->mark == '`' && ngx_strlchr(p, eol, '`') != NULL)
+        || ngx_strlchr(p, eol, '<') != NULL
+        || ngx_strlchr(p, eol, '@') != NULL)
     {
         return 0;
     }

@@ -175,28 +175,57 @@ ngx_http_agentstream_markdown_starts(u_char *p, u_char *last,
 }
 
 
+/* ngx_utf8_decode() takes any byte from 0x80 on for the next one of a
+   character */
+
 size_t
 ngx_http_agentstream_markdown_char(u_char *p, u_char *last, uint32_t *code)
 {
-    u_char    *q;
-    uint32_t   c;
+    size_t    len, i;
+    uint32_t  c, min;
 
     if (*p < 0x80) {
         *code = *p;
         return 1;
     }
 
-    q = p;
-    c = ngx_utf8_decode(&q, ngx_min(last - p, 4));
+    *code = 0xfffd;
 
-    if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
-        *code = 0xfffd;
+    if (*p >= 0xf0) {
+        len = 4;
+        min = 0x10000;
+
+    } else if (*p >= 0xe0) {
+        len = 3;
+        min = 0x800;
+
+    } else {
+        len = 2;
+        min = 0x80;
+    }
+
+    if (*p < 0xc0 || *p > 0xf7 || (size_t) (last - p) < len) {
+        return 1;
+    }
+
+    c = *p & (0xff >> (len + 1));
+
+    for (i = 1; i < len; i++) {
+
+        if ((p[i] & 0xc0) != 0x80) {
+            return 1;
+        }
+
+        c = (c << 6) | (p[i] & 0x3f);
+    }
+
+    if (c < min || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
         return 1;
     }
 
     *code = c;
 
-    return q - p;
+    return len;
 }
 
 
@@ -210,7 +239,12 @@ ngx_http_agentstream_markdown_clean(ngx_pool_t *pool, ngx_str_t *text,
     u_char    *p, *dst, *last;
     uint32_t   code;
 
-    clean->data = ngx_pnalloc(pool, text->len * 3 + 1);
+    if (text->len == 0) {
+        ngx_str_set(clean, "");
+        return NGX_OK;
+    }
+
+    clean->data = ngx_pnalloc(pool, text->len * 3);
     if (clean->data == NULL) {
         return NGX_ERROR;
     }
@@ -322,6 +356,10 @@ ngx_http_agentstream_markdown_units(ngx_str_t *text)
     size_t     n;
     uint32_t   code;
 
+    if (text->len == 0) {
+        return 0;
+    }
+
     n = 0;
     last = text->data + text->len;
 
@@ -340,6 +378,10 @@ ngx_http_agentstream_markdown_head(ngx_str_t *text, size_t units)
     u_char    *p, *last;
     size_t     n, len;
     uint32_t   code;
+
+    if (text->len == 0) {
+        return 0;
+    }
 
     n = 0;
     last = text->data + text->len;
@@ -363,6 +405,10 @@ ngx_http_agentstream_markdown_tail(ngx_str_t *text, size_t units)
     u_char    *p, *q, *last;
     size_t     n;
     uint32_t   code;
+
+    if (text->len == 0) {
+        return 0;
+    }
 
     n = 0;
     last = text->data + text->len;

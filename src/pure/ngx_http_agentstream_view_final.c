@@ -127,7 +127,10 @@ ngx_http_agentstream_view_error(ngx_http_agentstream_view_t *view,
     ngx_str_t   error;
 
     error = view->error;
-    error.len = ngx_http_agentstream_markdown_head(&error, 1000);
+
+    if (error.len) {
+        error.len = ngx_http_agentstream_markdown_head(&error, 1000);
+    }
 
     p = ngx_pnalloc(pool, error.len + 64);
     if (p == NULL) {

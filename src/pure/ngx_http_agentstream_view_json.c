@@ -154,7 +154,7 @@ ngx_http_agentstream_view_snapshot(ngx_http_agentstream_view_t *view,
         "", "end_turn", "max_tokens", "refusal", "cancelled"
     };
 
-    ngx_str_null(&asked);
+    ngx_str_set(&asked, "");
 
     switch (view->end) {
 
@@ -235,7 +235,6 @@ ngx_http_agentstream_view_requests(ngx_http_agentstream_view_t *view,
     ngx_uint_t   i;
 
     if (view->nasked == 0) {
-        json->data = (u_char *) "";
         return NGX_OK;
     }
 

@@ -279,6 +279,8 @@ test_slack(void)
         "<" ZERO "https://evil.test|https://good.test> <https://x>", NULL);
     one(SLACK, "<!DOCTYPE html> <!-- x --> a < b <",
         "<!DOCTYPE html> <!-- x --> a < b <", NULL);
+    one(SLACK, "```<!channel>\nx\n```", "```<" ZERO "!channel>\nx\n```",
+        NULL);
     one(SLACK, "~~~\nnever closed", "~~~\nnever closed\n~~~", NULL);
     one(SLACK, "````\n```\n````\nx", "````\n```\n````\nx", NULL);
 }
