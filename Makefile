@@ -126,6 +126,7 @@ test: deps-test build console check fuzz units budget ## run all the tests
 	@util/test plain $(TESTS) $(UNITS)
 
 test: $(if $(filter t/alloc_%,$(TESTS)),alloc)
+test: $(if $(filter t/chat_oracles.t,$(TESTS)),deps-oracles)
 
 # The tests that most changes break, in little more than a minute.
 QUICK ?= $(wildcard t/resume_reload.t t/busy_queue.t \
@@ -216,13 +217,13 @@ bench-quick: deps-bench build ## the same in a minute, and print it
 
 # The rest
 
-.PHONY: deps deps-run deps-test deps-bench deps-deb
+.PHONY: deps deps-run deps-test deps-oracles deps-bench deps-deb
 deps: ## install what the build needs
 deps-run: ## install what "make run" needs
 deps-test: ## install what the tests need
 deps-bench: ## install what the benchmark needs
 deps-deb: ## install what makes and tests the packages
-deps deps-run deps-test deps-bench deps-deb:
+deps deps-run deps-test deps-oracles deps-bench deps-deb:
 	@util/deps $(patsubst deps,build,$(@:deps-%=%))
 
 .PHONY: clean

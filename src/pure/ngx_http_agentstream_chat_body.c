@@ -124,7 +124,7 @@ void
 ngx_http_agentstream_chat_add_text(ngx_http_agentstream_chat_body_t *body,
     void *parent, const char *name, ngx_str_t *text)
 {
-    size_t   i, n;
+    size_t   n;
     u_char  *clean, *quoted, *p;
 
     if (body->failed) {
@@ -144,15 +144,7 @@ ngx_http_agentstream_chat_add_text(ngx_http_agentstream_chat_body_t *body,
 
     clean = quoted + ngx_http_agentstream_json_escape_size(text->len)
             + sizeof("\"\"");
-    n = 0;
-
-    for (i = 0; i < text->len; i++) {
-        if ((text->data[i] >= 0x20 && text->data[i] != 0x7f)
-            || text->data[i] == '\n' || text->data[i] == '\t')
-        {
-            clean[n++] = text->data[i];
-        }
-    }
+    n = ngx_http_agentstream_chat_clean(clean, text) - clean;
 
     p = quoted;
     *p++ = '"';
@@ -217,9 +209,28 @@ ngx_http_agentstream_chat_add_flag(ngx_http_agentstream_chat_body_t *body,
 
 
 u_char *
+ngx_http_agentstream_chat_clean(u_char *dst, ngx_str_t *text)
+{
+    u_char  ch;
+    size_t  i;
+
+    for (i = 0; i < text->len; i++) {
+        ch = text->data[i];
+
+        if ((ch >= 0x20 && ch != 0x7f) || ch == '\n' || ch == '\t') {
+            *dst++ = ch;
+        }
+    }
+
+    return dst;
+}
+
+
+u_char *
 ngx_http_agentstream_chat_escape(u_char *dst, ngx_str_t *text)
 {
-    size_t  i;
+    size_t     i;
+    ngx_str_t  ch;
 
     for (i = 0; i < text->len; i++) {
 
@@ -238,7 +249,9 @@ ngx_http_agentstream_chat_escape(u_char *dst, ngx_str_t *text)
             break;
 
         default:
-            *dst++ = text->data[i];
+            ch.data = &text->data[i];
+            ch.len = 1;
+            dst = ngx_http_agentstream_chat_clean(dst, &ch);
         }
     }
 

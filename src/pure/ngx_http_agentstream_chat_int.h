@@ -199,6 +199,11 @@ void ngx_http_agentstream_chat_add_flag(
     ngx_http_agentstream_chat_body_t *body, void *parent, const char *name,
     ngx_uint_t value);
 
+/* copies a text without its control characters, before anybody looks for
+   something in it that they could hide; dst has room for the text; returns the
+   end */
+u_char *ngx_http_agentstream_chat_clean(u_char *dst, ngx_str_t *text);
+
 /* writes "&lt;", "&gt;" and "&amp;"; dst has room for five times the text;
    returns the end */
 u_char *ngx_http_agentstream_chat_escape(u_char *dst, ngx_str_t *text);

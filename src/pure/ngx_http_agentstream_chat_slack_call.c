@@ -286,11 +286,12 @@ ngx_http_agentstream_chat_slack_hush(ngx_http_agentstream_chat_body_t *body,
     ngx_str_t *text)
 {
     u_char     *p, *last, *dst;
+    size_t      size;
     ngx_str_t   result;
 
-    dst = ngx_pnalloc(body->pool,
-                      text->len
-                      * sizeof(NGX_HTTP_AGENTSTREAM_CHAT_SLACK_JOINER) + 1);
+    size = text->len * sizeof(NGX_HTTP_AGENTSTREAM_CHAT_SLACK_JOINER);
+
+    dst = ngx_pnalloc(body->pool, size + text->len + 1);
 
     if (dst == NULL) {
         body->failed = 1;
@@ -300,9 +301,10 @@ ngx_http_agentstream_chat_slack_hush(ngx_http_agentstream_chat_body_t *body,
 
     result.data = dst;
 
-    last = text->data + text->len;
+    p = dst + size;
+    last = ngx_http_agentstream_chat_clean(p, text);
 
-    for (p = text->data; p < last; p++) {
+    for ( /* void */ ; p < last; p++) {
         *dst++ = *p;
 
         if (ngx_http_agentstream_chat_slack_calls(p, last)) {
@@ -365,7 +367,6 @@ ngx_http_agentstream_chat_slack_escape(ngx_http_agentstream_chat_body_t *body,
     }
 
     result.data = dst;
-
     result.len = ngx_http_agentstream_chat_escape(dst, text) - dst;
 
     return result;

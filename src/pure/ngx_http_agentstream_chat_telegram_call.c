@@ -263,20 +263,20 @@ ngx_http_agentstream_chat_telegram_text(
     ngx_str_t   text;
 
     text = action->text;
-    escaped = NULL;
 
-    if (!action->markup) {
-        escaped = ngx_alloc(text.len * (sizeof("&amp;") - 1) + 1,
-                            body->pool->log);
+    escaped = ngx_alloc(text.len * (sizeof("&amp;") - 1) + 1,
+                        body->pool->log);
 
-        if (escaped == NULL) {
-            body->failed = 1;
-            return;
-        }
-
-        text.len = ngx_http_agentstream_chat_escape(escaped, &text) - escaped;
-        text.data = escaped;
+    if (escaped == NULL) {
+        body->failed = 1;
+        return;
     }
+
+    text.len = (action->markup
+                ? ngx_http_agentstream_chat_clean(escaped, &text)
+                : ngx_http_agentstream_chat_escape(escaped, &text))
+               - escaped;
+    text.data = escaped;
 
     /* what is put around the shortest name is less than three times as long */
 
@@ -300,9 +300,7 @@ ngx_http_agentstream_chat_telegram_text(
         body->failed = 1;
     }
 
-    if (escaped) {
-        ngx_free(escaped);
-    }
+    ngx_free(escaped);
 }
 
 

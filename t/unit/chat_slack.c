@@ -333,7 +333,7 @@ test_spell(void)
     a.markup = 1;
     a.kind = CHAT(SEND);
     a.text = tap_str("**a** <!channel> <@U1> <#C1> <!-- x --> <!DOCTYPE html>"
-                     " a<b <!HERE>\x01");
+                     " a<b <\x01!HERE>\x01");
     tap_is_str(chat_spell(&a), POST "\"markdown_text\":\"**a** <" JOINER
                "!channel> <" JOINER "@U1> <" JOINER "#C1> <!-- x --> "
                "<!DOCTYPE html> a<b <" JOINER "!HERE>\"" QUIET, "send");

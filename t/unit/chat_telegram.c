@@ -438,6 +438,7 @@ test_mentions(void)
         { "</a></a>@admin", "</a></a><code>@admin</code>" },
         { "@", "@" },
         { "@@admin", "@<code>@admin</code>" },
+        { "@\x01" "ad\x7f" "min", "<code>@admin</code>" },
     };
 
     memset(&a, 0, sizeof(a));

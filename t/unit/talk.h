@@ -40,6 +40,9 @@ static const platform_t                *platform;
 static ngx_http_agentstream_chat_me_t   me;
 
 
+static void chat_init(const char *name) __attribute__((unused));
+static update_t chat_one(const char *body, const char *name)
+    __attribute__((unused));
 static void chat_nothing(const char *body, const char *name)
     __attribute__((unused));
 static void chat_truncate(const char *body) __attribute__((unused));
