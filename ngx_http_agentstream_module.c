@@ -16,6 +16,7 @@
 #include "ngx_http_agentstream_call.h"
 #include "ngx_http_agentstream_clock.h"
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_delivery.h"
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_hub.h"
 #include "ngx_http_agentstream_line.h"
@@ -27,6 +28,7 @@
 #include "ngx_http_agentstream_status.h"
 #include "ngx_http_agentstream_turn.h"
 #include "ngx_http_agentstream_variable.h"
+#include "ngx_http_agentstream_webhook.h"
 #include "ngx_http_agentstream_version.h"
 #include "ngx_http_agentstream_store.h"
 
@@ -34,11 +36,6 @@
 #define NGX_HTTP_AGENTSTREAM_EVENT_MIN  4096
 #define NGX_HTTP_AGENTSTREAM_TURN_MIN   4096
 
-
-static char *ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
-static char *ngx_http_agentstream_status(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
 
 static ngx_int_t ngx_http_agentstream_init(ngx_conf_t *cf);
 static void *ngx_http_agentstream_create_main_conf(ngx_conf_t *cf);
@@ -116,7 +113,7 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
 
     { ngx_string("agentstream"),
       NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
-      ngx_http_agentstream_set,
+      ngx_http_agentstream_module_set,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -289,9 +286,58 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       offsetof(ngx_http_agentstream_loc_conf_t, packets),
       &ngx_http_agentstream_packets },
 
+    { ngx_string("agentstream_chat"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_2MORE,
+      ngx_http_agentstream_webhook_chat,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("agentstream_chat_allow"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_1MORE,
+      ngx_http_agentstream_webhook_allow,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("agentstream_chat_progress"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, chat_progress),
+      &ngx_http_agentstream_webhook_progress },
+
+    { ngx_string("agentstream_chat_thoughts"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, chat_thoughts),
+      NULL },
+
+    { ngx_string("agentstream_chat_edit_interval"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, chat_edit_interval),
+      NULL },
+
+    { ngx_string("agentstream_chat_tool_interval"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, chat_tool_interval),
+      NULL },
+
+    { ngx_string("agentstream_chat_heartbeat"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, chat_heartbeat),
+      NULL },
+
     { ngx_string("agentstream_status"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
-      ngx_http_agentstream_status,
+      ngx_http_agentstream_module_status,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -373,6 +419,13 @@ ngx_http_agentstream_create_main_conf(ngx_conf_t *cf)
      *     amcf->used = 0;
      */
 
+    if (ngx_array_init(&amcf->chats, cf->pool, 1,
+                       sizeof(ngx_http_agentstream_loc_conf_t *))
+        != NGX_OK)
+    {
+        return NULL;
+    }
+
     amcf->zone_size = NGX_CONF_UNSET_SIZE;
     amcf->retain = NGX_CONF_UNSET_MSEC;
 
@@ -436,6 +489,7 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
      *     conf->status = 0;
      *     conf->fields = 0;
      *     conf->body_size = 0;
+     *     conf->chat = NULL;
      */
 
     conf->route = NGX_CONF_UNSET_PTR;
@@ -461,6 +515,8 @@ ngx_http_agentstream_create_loc_conf(ngx_conf_t *cf)
     conf->turn_size = NGX_CONF_UNSET_SIZE;
     conf->event_size = NGX_CONF_UNSET_SIZE;
 
+    ngx_http_agentstream_webhook_create_conf(conf);
+
     return conf;
 }
 
@@ -480,6 +536,7 @@ ngx_http_agentstream_merge_block(ngx_http_core_loc_conf_t *clcf,
     conf->name = prev->name;
     conf->server = prev->server;
     conf->status = prev->status;
+    conf->chat = prev->chat;
 
     if (conf->prefix.len) {
         clcf->handler = ngx_http_agentstream_request_handler;
@@ -587,97 +644,7 @@ ngx_http_agentstream_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         clcf->client_max_body_size = 0;
     }
 
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_http_agentstream_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_agentstream_loc_conf_t *alcf = conf;
-
-    ngx_str_t                         *value;
-    ngx_http_core_loc_conf_t          *clcf;
-    ngx_http_core_srv_conf_t          *cscf;
-    ngx_http_agentstream_main_conf_t  *amcf;
-
-    if (alcf->name.len) {
-        return "is duplicate";
-    }
-
-    if (alcf->status) {
-        return "cannot be used beside \"agentstream_status\"";
-    }
-
-    value = cf->args->elts;
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
-    if (clcf->noname || clcf->named) {
-        return "needs a location with a prefix";
-    }
-
-#if (NGX_PCRE)
-    if (clcf->regex) {
-        return "cannot be used in a location given by a regular expression";
-    }
-#endif
-
-    alcf->name = clcf->name;
-
-    if (ngx_strcmp(value[1].data, "off") == 0) {
-        return NGX_CONF_OK;
-    }
-
-    if (value[1].data[0] != '/' || value[1].data[value[1].len - 1] != '/') {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "agentstream prefix \"%V\" must begin and end "
-                           "with \"/\"", &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    if (clcf->handler) {
-        return NGX_HTTP_AGENTSTREAM_MODULE_BESIDE;
-    }
-
-    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
-    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
-
-    alcf->prefix = value[1];
-    alcf->server = cscf->ctx;
-
-    amcf->used = 1;
-    clcf->handler = ngx_http_agentstream_request_handler;
-
-    return ngx_http_agentstream_module_place(cf, alcf);
-}
-
-
-static char *
-ngx_http_agentstream_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_http_agentstream_loc_conf_t *alcf = conf;
-
-    ngx_http_core_loc_conf_t          *clcf;
-    ngx_http_agentstream_main_conf_t  *amcf;
-
-    if (alcf->status) {
-        return "is duplicate";
-    }
-
-    if (alcf->name.len) {
-        return "cannot be used beside \"agentstream\"";
-    }
-
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
-
-    alcf->status = 1;
-
-    amcf->used = 1;
-    clcf->handler = ngx_http_agentstream_status_handler;
-
-    return NGX_CONF_OK;
+    return ngx_http_agentstream_webhook_merge_conf(cf, prev, conf);
 }
 
 
@@ -735,7 +702,8 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
         || ngx_http_agentstream_clock_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_hub_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK
-        || ngx_http_agentstream_line_init_worker(cycle) != NGX_OK)
+        || ngx_http_agentstream_line_init_worker(cycle) != NGX_OK
+        || ngx_http_agentstream_delivery_init_worker(cycle) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -755,6 +723,7 @@ ngx_http_agentstream_leave(void)
     ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
                                            ngx_core_module);
 
+    ngx_http_agentstream_delivery_leave();
     ngx_http_agentstream_turn_leave(ccf->shutdown_timeout);
     ngx_http_agentstream_hub_exit();
     ngx_http_agentstream_notify_all();

@@ -40,6 +40,24 @@
 #define NGX_HTTP_AGENTSTREAM_DENY           2
 
 
+#define NGX_HTTP_AGENTSTREAM_CHAT_KEEP_PROGRESS    0
+#define NGX_HTTP_AGENTSTREAM_CHAT_DELETE_PROGRESS  1
+#define NGX_HTTP_AGENTSTREAM_CHAT_NO_PROGRESS      2
+
+
+/* "agentstream_chat" */
+
+typedef struct {
+    const struct ngx_http_agentstream_chat_platform_s
+                                        *platform;
+    ngx_str_t                            prefix;     /* of the internal location
+                                                        that leads to the
+                                                        platform */
+    ngx_http_complex_value_t            *secret;     /* NULL: none */
+    ngx_http_complex_value_t            *verify;     /* NULL: none */
+} ngx_http_agentstream_chat_conf_t;
+
+
 typedef struct {
     ngx_shm_zone_t                      *zone;
     size_t                               zone_size;
@@ -54,6 +72,9 @@ typedef struct {
                                                         stands, for
                                                         module_check; or
                                                         NULL */
+    ngx_array_t                          chats;      /* of loc_conf_t *: the
+                                                        locations that have
+                                                        "agentstream_chat" */
 } ngx_http_agentstream_main_conf_t;
 
 
@@ -97,6 +118,16 @@ typedef struct {
     size_t                               turn_size;
     size_t                               event_size;
     off_t                                body_size;  /* 0: no limit */
+
+    ngx_http_agentstream_chat_conf_t    *chat;       /* NULL: no chat */
+    ngx_array_t                         *chat_allow; /* of ngx_str_t; NULL:
+                                                        nobody */
+    ngx_uint_t                           chat_progress;
+    ngx_flag_t                           chat_thoughts;
+    ngx_msec_t                           chat_edit_interval;    /* 0: the
+                                                        platform's */
+    ngx_msec_t                           chat_tool_interval;
+    ngx_msec_t                           chat_heartbeat;
 } ngx_http_agentstream_loc_conf_t;
 
 

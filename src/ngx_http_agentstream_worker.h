@@ -29,6 +29,8 @@ typedef struct {
     struct ngx_http_agentstream_notify_s      *notify;
     struct ngx_http_agentstream_turns_s       *turns;
     struct ngx_http_agentstream_lines_s       *lines;
+    struct ngx_http_agentstream_deliveries_s  *deliveries;   /* or NULL */
+    struct ngx_http_agentstream_delivery_me_s *bots;     /* or NULL */
     struct ngx_http_agentstream_output_mem_s  *spare;    /* or NULL */
 } ngx_http_agentstream_worker_t;
 

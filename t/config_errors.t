@@ -34,6 +34,27 @@ my @bad = (
     ['an empty prefix', server => 'location /x { agentstream ""; }'],
     ['given twice', server =>
      "location /x { agentstream /oc/; agentstream /oc/; }"],
+    ['a chat without agentstream', server =>
+     "location /x { agentstream_chat telegram /api/ secret=s; } $internal"],
+    ['a chat without a secret', server => "location /x { agentstream /oc/; "
+     . "agentstream_chat telegram /api/; } $internal"],
+    ['an unknown platform', server => "location /x { agentstream /oc/; "
+     . "agentstream_chat icq /api/ secret=s; } $internal"],
+    ['a chat prefix without slash', server => "location /x { agentstream /oc/; "
+     . "agentstream_chat telegram api secret=s; } $internal"],
+    ['an unknown option of a chat', server => "location /x { agentstream /oc/; "
+     . "agentstream_chat telegram /api/ secret=s hidden=s; } $internal"],
+    ['two secrets', server => "location /x { agentstream /oc/; "
+     . "agentstream_chat telegram /api/ secret=s secret=t; } $internal"],
+    ['two chats', server => "location /x { agentstream /oc/; agentstream_chat "
+     . "telegram /api/ secret=s; agentstream_chat telegram /api/ secret=s; }"],
+    ['a progress that is neither', http => 'agentstream_chat_progress no;'],
+    ['thoughts that are neither', http => 'agentstream_chat_thoughts 1;'],
+    ['an interval that is no time', http =>
+     'agentstream_chat_edit_interval fast;'],
+    ['another one', http => 'agentstream_chat_tool_interval 1x;'],
+    ['a heartbeat that is no time', http => 'agentstream_chat_heartbeat often;'],
+    ['nobody in a list', http => 'agentstream_chat_allow;'],
     ['a server', server => 'agentstream /oc/;'],
     ['http', http => 'agentstream /oc/;'],
     ['a zone that is too small', http => 'agentstream_zone 1k;'],

@@ -16,6 +16,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_module_check.h"
 #include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_webhook.h"
 
 
 /* where a directive "agentstream" is */
@@ -123,7 +124,10 @@ ngx_http_agentstream_module_check_place(ngx_conf_t *cf,
 
     conf = place->conf;
 
-    if (place->location->handler != ngx_http_agentstream_request_handler) {
+    if (place->location->handler != (conf->chat
+                                     ? ngx_http_agentstream_webhook_handler
+                                     : ngx_http_agentstream_request_handler))
+    {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"agentstream\" %s",
                            NGX_HTTP_AGENTSTREAM_MODULE_BESIDE);
         return NGX_ERROR;

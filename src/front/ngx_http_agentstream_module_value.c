@@ -15,6 +15,9 @@
 #include "ngx_http_agentstream_conf.h"
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_module_value.h"
+#include "ngx_http_agentstream_status.h"
+#include "ngx_http_agentstream_request.h"
+#include "ngx_http_agentstream_module_check.h"
 #include "ngx_http_agentstream_name.h"
 
 
@@ -142,4 +145,95 @@ ngx_http_agentstream_module_owner(ngx_conf_t *cf, ngx_command_t *cmd,
            "was built";
 
 #endif
+}
+
+
+char *
+ngx_http_agentstream_module_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_agentstream_loc_conf_t *alcf = conf;
+
+    ngx_str_t                         *value;
+    ngx_http_core_loc_conf_t          *clcf;
+    ngx_http_core_srv_conf_t          *cscf;
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    if (alcf->name.len) {
+        return "is duplicate";
+    }
+
+    if (alcf->status) {
+        return "cannot be used beside \"agentstream_status\"";
+    }
+
+    value = cf->args->elts;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->noname || clcf->named) {
+        return "needs a location with a prefix";
+    }
+
+#if (NGX_PCRE)
+    if (clcf->regex) {
+        return "cannot be used in a location given by a regular expression";
+    }
+#endif
+
+    alcf->name = clcf->name;
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        return NGX_CONF_OK;
+    }
+
+    if (value[1].data[0] != '/' || value[1].data[value[1].len - 1] != '/') {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "agentstream prefix \"%V\" must begin and end "
+                           "with \"/\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (clcf->handler) {
+        return NGX_HTTP_AGENTSTREAM_MODULE_BESIDE;
+    }
+
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
+
+    alcf->prefix = value[1];
+    alcf->server = cscf->ctx;
+
+    amcf->used = 1;
+    clcf->handler = ngx_http_agentstream_request_handler;
+
+    return ngx_http_agentstream_module_place(cf, alcf);
+}
+
+
+char *
+ngx_http_agentstream_module_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    ngx_http_agentstream_loc_conf_t *alcf = conf;
+
+    ngx_http_core_loc_conf_t          *clcf;
+    ngx_http_agentstream_main_conf_t  *amcf;
+
+    if (alcf->status) {
+        return "is duplicate";
+    }
+
+    if (alcf->name.len) {
+        return "cannot be used beside \"agentstream\"";
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    amcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_agentstream_module);
+
+    alcf->status = 1;
+
+    amcf->used = 1;
+    clcf->handler = ngx_http_agentstream_status_handler;
+
+    return NGX_CONF_OK;
 }

@@ -14,12 +14,17 @@
 
 
 /*
- * What the table of directives refers to: "agentstream_zone",
+ * What the table of directives refers to: "agentstream",
+ * "agentstream_status", "agentstream_zone",
  * "agentstream_model", "agentstream_owner", the names that "agentstream_fields"
  * can list.
  */
 
 
+char *ngx_http_agentstream_module_set(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_agentstream_module_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 char *ngx_http_agentstream_module_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_agentstream_module_model(ngx_conf_t *cf, ngx_command_t *cmd,

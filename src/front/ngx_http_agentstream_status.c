@@ -35,6 +35,7 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_STATUS_FREE,
     NGX_HTTP_AGENTSTREAM_STATUS_RUNNING,
     NGX_HTTP_AGENTSTREAM_STATUS_FINISHED,
+    NGX_HTTP_AGENTSTREAM_STATUS_CHATS,
 
     NGX_HTTP_AGENTSTREAM_STATUS_MAX
 } ngx_http_agentstream_status_e;
@@ -150,6 +151,30 @@ static ngx_http_agentstream_metric_t  ngx_http_agentstream_metrics[] = {
     { "opencode", "reconciliations", NGX_HTTP_AGENTSTREAM_STAT_RECONCILED, 1,
       "Times a turn asked OpenCode how it stands." },
 
+    { "chats", "known", NGX_HTTP_AGENTSTREAM_STATUS_CHATS, 0,
+      "Chats that are remembered." },
+
+    { "chats", "received", NGX_HTTP_AGENTSTREAM_STAT_CHAT_IN, 1,
+      "Messages, commands and presses that were accepted." },
+
+    { "chats", "sent", NGX_HTTP_AGENTSTREAM_STAT_CHAT_OUT, 1,
+      "Messages that platforms have taken." },
+
+    { "chats", "edits", NGX_HTTP_AGENTSTREAM_STAT_CHAT_EDITS, 1,
+      "Edits of messages." },
+
+    { "chats", "limited", NGX_HTTP_AGENTSTREAM_STAT_CHAT_LIMITED, 1,
+      "Answers 429 of platforms." },
+
+    { "chats", "failed", NGX_HTTP_AGENTSTREAM_STAT_CHAT_FAILED, 1,
+      "Other calls that platforms did not carry out." },
+
+    { "chats", "answers", NGX_HTTP_AGENTSTREAM_STAT_CHAT_ANSWERS, 1,
+      "Answers that were delivered." },
+
+    { "chats", "answer_seconds", NGX_HTTP_AGENTSTREAM_STAT_CHAT_SECONDS, 1,
+      "Time from the end of turns to the delivery of their answers." },
+
     { NULL, NULL, 0, 0, NULL }
 };
 
@@ -256,6 +281,7 @@ ngx_http_agentstream_status_collect(uint64_t *values)
     values[NGX_HTTP_AGENTSTREAM_STATUS_FREE] = stats.free;
     values[NGX_HTTP_AGENTSTREAM_STATUS_RUNNING] = stats.running;
     values[NGX_HTTP_AGENTSTREAM_STATUS_FINISHED] = stats.finished;
+    values[NGX_HTTP_AGENTSTREAM_STATUS_CHATS] = stats.chats;
 }
 
 

@@ -23,6 +23,8 @@
 #define NGX_HTTP_AGENTSTREAM_CALL_TIMEOUT  30000
 
 
+static ngx_http_agentstream_call_t *ngx_http_agentstream_call_alloc(
+    ngx_http_conf_ctx_t *server, ngx_str_t *prefix, ngx_str_t *route);
 static ngx_int_t ngx_http_agentstream_call_destination(
     ngx_http_agentstream_call_t *call, ngx_str_t *route);
 static void ngx_http_agentstream_call_timeout_handler(ngx_event_t *ev);
@@ -37,32 +39,19 @@ ngx_http_agentstream_call_create(ngx_http_agentstream_loc_conf_t *conf,
     ngx_str_t *route, ngx_uint_t request, ngx_str_t *session, ngx_str_t *id,
     ngx_str_t *directory)
 {
-    ngx_pool_t                   *pool;
     ngx_http_agentstream_call_t  *call;
 
-    pool = ngx_create_pool(1024, ngx_cycle->log);
-    if (pool == NULL) {
+    call = ngx_http_agentstream_call_alloc(conf->server, &conf->prefix, route);
+    if (call == NULL) {
         return NULL;
     }
 
-    call = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_call_t));
-    if (call == NULL) {
-        goto failed;
-    }
-
-    call->pool = pool;
-    call->server = conf->server;
-    call->prefix = conf->prefix;
-    call->timeout = NGX_HTTP_AGENTSTREAM_CALL_TIMEOUT;
-    call->status = NGX_HTTP_INTERNAL_SERVER_ERROR;
-    call->unsent = 1;
-
-    if (ngx_http_agentstream_call_destination(call, route) != NGX_OK
-        || ngx_http_agentstream_opencode_address(pool, &call->address, request,
-                                                 session, id, directory)
-           != NGX_OK)
+    if (ngx_http_agentstream_opencode_address(call->pool, &call->address,
+                                              request, session, id, directory)
+        != NGX_OK)
     {
-        goto failed;
+        ngx_destroy_pool(call->pool);
+        return NULL;
     }
 
     call->limit = call->address.limit;
@@ -79,6 +68,50 @@ ngx_http_agentstream_call_create(ngx_http_agentstream_loc_conf_t *conf,
 
     default:
         call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
+    }
+
+    return call;
+}
+
+
+ngx_http_agentstream_call_t *
+ngx_http_agentstream_call_create_at(ngx_http_conf_ctx_t *server,
+    ngx_str_t *prefix)
+{
+    ngx_str_t  route;
+
+    ngx_str_null(&route);
+
+    return ngx_http_agentstream_call_alloc(server, prefix, &route);
+}
+
+
+static ngx_http_agentstream_call_t *
+ngx_http_agentstream_call_alloc(ngx_http_conf_ctx_t *server, ngx_str_t *prefix,
+    ngx_str_t *route)
+{
+    ngx_pool_t                   *pool;
+    ngx_http_agentstream_call_t  *call;
+
+    pool = ngx_create_pool(1024, ngx_cycle->log);
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    call = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_call_t));
+    if (call == NULL) {
+        goto failed;
+    }
+
+    call->pool = pool;
+    call->server = server;
+    call->prefix = *prefix;
+    call->timeout = NGX_HTTP_AGENTSTREAM_CALL_TIMEOUT;
+    call->status = NGX_HTTP_INTERNAL_SERVER_ERROR;
+    call->unsent = 1;
+
+    if (ngx_http_agentstream_call_destination(call, route) != NGX_OK) {
+        goto failed;
     }
 
     call->timer.handler = ngx_http_agentstream_call_timeout_handler;

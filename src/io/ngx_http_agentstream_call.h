@@ -16,9 +16,9 @@
 
 
 /*
- * A call: one HTTP exchange with OpenCode through an internal location of the
- * configuration.  It belongs to no client, and no other part knows of the
- * connection and the requests that it consists of.
+ * A call: one HTTP exchange with OpenCode, or with a chat platform, through an
+ * internal location of the configuration.  It belongs to no client, and no
+ * other part knows of the connection and the requests that it consists of.
  */
 
 
@@ -80,6 +80,10 @@ struct ngx_http_agentstream_call_s {
                                                       body is collected */
     ngx_uint_t                          subscription;  /* not counted as a
                                                           request */
+    ngx_uint_t                          secret;    /* the address of the other
+                                                      side must not be logged,
+                                                      because a token may be a
+                                                      part of it */
     ngx_http_agentstream_call_done_pt   done_handler;
     void                               *data;
 
@@ -88,6 +92,8 @@ struct ngx_http_agentstream_call_s {
                                                       504, 500 set by call
                                                       itself */
     ngx_str_t                           body;      /* collected */
+    ngx_str_t                           retry_after;   /* that header of the
+                                                          answer, or empty */
     unsigned                            answered:1;    /* a status line was
                                                           received */
     unsigned                            complete:1;    /* it was received to
@@ -141,6 +147,12 @@ ngx_http_agentstream_call_t *ngx_http_agentstream_call_create(
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
     ngx_uint_t request, ngx_str_t *session, ngx_str_t *id,
     ngx_str_t *directory);
+
+/* creates a call to anything else: the address is appended to the prefix of an
+   internal location, and is used as it is, with all strings in the pool of the
+   call; set them before it is opened.  NULL: no memory */
+ngx_http_agentstream_call_t *ngx_http_agentstream_call_create_at(
+    ngx_http_conf_ctx_t *server, ngx_str_t *prefix);
 
 /* GET session/{id}, whose answer contains the session's directory; the call is
    already open; NULL: no memory */

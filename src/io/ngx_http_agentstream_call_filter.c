@@ -38,6 +38,8 @@ static ngx_int_t ngx_http_agentstream_call_header_filter(
     ngx_http_request_t *r);
 static void ngx_http_agentstream_call_refused(
     ngx_http_agentstream_call_t *call, ngx_log_t *log);
+static void ngx_http_agentstream_call_retry_after(
+    ngx_http_agentstream_call_t *call, ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_enlarge(ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_body_filter(ngx_http_request_t *r,
     ngx_chain_t *in);
@@ -83,6 +85,12 @@ ngx_http_agentstream_call_header_filter(ngx_http_request_t *r)
 
     call->status = r->headers_out.status;
     call->answered = 1;
+
+    if (call->status == NGX_HTTP_TOO_MANY_REQUESTS
+        || call->status == NGX_HTTP_SERVICE_UNAVAILABLE)
+    {
+        ngx_http_agentstream_call_retry_after(call, r);
+    }
 
     if (call->status >= NGX_HTTP_BAD_REQUEST && !call->subscription) {
         ngx_http_agentstream_call_refused(call, r->connection->log);
@@ -136,6 +144,45 @@ ngx_http_agentstream_call_refused(ngx_http_agentstream_call_t *call,
     ngx_log_error(level, log, 0,
                   "agentstream call: OpenCode answered with status %ui",
                   call->status);
+}
+
+
+/* when the other side wants to be asked again; without memory this is not
+   known, as if it had not said it */
+
+static void
+ngx_http_agentstream_call_retry_after(ngx_http_agentstream_call_t *call,
+    ngx_http_request_t *r)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    part = &r->headers_out.headers.part;
+
+    for (h = part->elts, i = 0; /* void */ ; i++) {
+
+        if (i == part->nelts) {
+            if (part->next == NULL) {
+                return;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        if (h[i].key.len == sizeof("Retry-After") - 1
+            && ngx_strncasecmp(h[i].key.data, (u_char *) "Retry-After",
+                               sizeof("Retry-After") - 1)
+               == 0)
+        {
+            call->retry_after.data = ngx_pstrdup(call->pool, &h[i].value);
+            call->retry_after.len = call->retry_after.data ? h[i].value.len
+                                                           : 0;
+            return;
+        }
+    }
 }
 
 

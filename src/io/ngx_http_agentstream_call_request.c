@@ -526,10 +526,12 @@ ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf, size_t len)
     ngx_http_request_t           *r;
     ngx_http_agentstream_call_t  *call;
 
+    static ngx_str_t  hidden = ngx_string("/...");
+
     ctx = log->data;
 
     p = ngx_snprintf(buf, len, " while %s",
-                     log->action ? log->action : "calling OpenCode");
+                     log->action ? log->action : "making a call");
     len -= p - buf;
     buf = p;
 
@@ -559,9 +561,11 @@ ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf, size_t len)
     buf = p;
 
     if (r->upstream && r->upstream->peer.name) {
+        /* proxy_pass to a chat platform may have a token in its URI */
+
         url.len = ngx_snprintf(line, sizeof(line), "%V%V%V",
                                &r->upstream->schema, r->upstream->peer.name,
-                               &r->upstream->uri)
+                               call->secret ? &hidden : &r->upstream->uri)
                   - line;
 
         text = ngx_http_agentstream_text_escape(escaped, &url);

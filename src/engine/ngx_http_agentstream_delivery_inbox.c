@@ -1,0 +1,468 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The inbox of a chat.  Presses, commands and answers are dealt with as they
+ * come, also while a turn is running.  Messages wait in order: one at a time
+ * is the chat's job, until its answer was delivered.  An entry stays in the
+ * zone until what it asks for is done, so that a successor does it if this
+ * worker dies.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_delivery_int.h"
+#include "ngx_http_agentstream_text.h"
+#include "ngx_http_agentstream_worker.h"
+
+
+typedef struct {
+    ngx_str_t                            name;
+    void                               (*handler)(
+                             ngx_http_agentstream_delivery_errand_t *errand);
+} ngx_http_agentstream_delivery_command_t;
+
+
+static void ngx_http_agentstream_delivery_dispatch(
+    ngx_http_agentstream_delivery_errand_t *errand);
+static ngx_uint_t ngx_http_agentstream_delivery_command(
+    ngx_http_agentstream_delivery_errand_t *errand);
+static void ngx_http_agentstream_delivery_wait(
+    ngx_http_agentstream_delivery_errand_t *errand);
+static void ngx_http_agentstream_delivery_cancel(
+    ngx_http_agentstream_delivery_errand_t *errand);
+static void ngx_http_agentstream_delivery_cancelled(void *data,
+    ngx_http_agentstream_outcome_t *outcome);
+static void ngx_http_agentstream_delivery_status(
+    ngx_http_agentstream_delivery_errand_t *errand);
+static void ngx_http_agentstream_delivery_help(
+    ngx_http_agentstream_delivery_errand_t *errand);
+static void ngx_http_agentstream_delivery_reply(
+    ngx_http_agentstream_delivery_errand_t *errand, ngx_str_t *text);
+static void ngx_http_agentstream_delivery_begin(
+    ngx_http_agentstream_delivery_t *d);
+
+
+static ngx_str_t  ngx_http_agentstream_delivery_new = ngx_string("new");
+
+
+static ngx_http_agentstream_delivery_command_t
+    ngx_http_agentstream_delivery_commands[] =
+{
+    { ngx_string("cancel"), ngx_http_agentstream_delivery_cancel },
+    { ngx_string("new"), ngx_http_agentstream_delivery_wait },
+    { ngx_string("status"), ngx_http_agentstream_delivery_status },
+    { ngx_string("help"), ngx_http_agentstream_delivery_help },
+    { ngx_string("start"), ngx_http_agentstream_delivery_help },
+    { ngx_null_string, NULL }
+};
+
+
+ngx_int_t
+ngx_http_agentstream_delivery_read(ngx_http_agentstream_delivery_t *d)
+{
+    ngx_int_t                                 rc;
+    ngx_pool_t                               *pool;
+    ngx_http_agentstream_delivery_errand_t   *errand;
+    ngx_http_agentstream_store_chat_entry_t   entry;
+
+    for ( ;; ) {
+        pool = ngx_create_pool(1024, ngx_cycle->log);
+        if (pool == NULL) {
+            break;
+        }
+
+        rc = ngx_http_agentstream_store_chat_next(
+                                           ngx_http_agentstream_worker->zone,
+                                           d->node, d->scanned, pool, &entry);
+        if (rc != NGX_OK) {
+            ngx_destroy_pool(pool);
+            break;
+        }
+
+        errand = ngx_http_agentstream_delivery_errand(d, pool);
+        if (errand == NULL) {
+            break;
+        }
+
+        errand->entry = entry.number;
+        errand->update = ngx_palloc(pool,
+                                    sizeof(ngx_http_agentstream_chat_update_t));
+        if (errand->update == NULL) {
+            ngx_http_agentstream_delivery_end_errand(errand);
+            break;
+        }
+
+        rc = ngx_http_agentstream_delivery_unpack(pool, &entry.entry,
+                                                  errand->update);
+        if (rc == NGX_ERROR) {
+            ngx_http_agentstream_delivery_end_errand(errand);
+            break;
+        }
+
+        d->scanned = entry.number;
+
+        if (rc == NGX_DECLINED) {
+            ngx_http_agentstream_delivery_save(d, entry.number);
+            ngx_http_agentstream_delivery_end_errand(errand);
+            continue;
+        }
+
+        ngx_http_agentstream_delivery_dispatch(errand);
+    }
+
+    if (d->job == NULL && !d->state.running && d->nwaiting) {
+        ngx_http_agentstream_delivery_begin(d);
+    }
+
+    return (d->job || d->state.running || d->nwaiting
+            || !ngx_queue_empty(&d->errands))
+           ? NGX_OK : NGX_DECLINED;
+}
+
+
+static void
+ngx_http_agentstream_delivery_dispatch(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    ngx_http_agentstream_delivery_t     *d;
+    ngx_http_agentstream_chat_update_t  *update;
+
+    d = errand->delivery;
+    update = errand->update;
+
+    /* who was allowed when it arrived may not be any more */
+
+    if (!ngx_http_agentstream_delivery_allowed(d->site.conf, update)) {
+        ngx_http_agentstream_delivery_save(d, errand->entry);
+        ngx_http_agentstream_delivery_end_errand(errand);
+        return;
+    }
+
+    d->state.group = update->group;
+
+    switch (update->kind) {
+
+    case NGX_HTTP_AGENTSTREAM_CHAT_PRESS:
+        ngx_http_agentstream_delivery_press(errand);
+        return;
+
+    case NGX_HTTP_AGENTSTREAM_CHAT_COMMAND:
+
+        if (ngx_http_agentstream_delivery_command(errand)) {
+            return;
+        }
+
+        break;
+
+    default: /* NGX_HTTP_AGENTSTREAM_CHAT_MESSAGE */
+        break;
+    }
+
+    if (ngx_http_agentstream_delivery_answer(errand) == NGX_OK) {
+        return;
+    }
+
+    ngx_http_agentstream_delivery_wait(errand);
+}
+
+
+/* 0: this is no command of ours, but a message that begins with a slash */
+
+static ngx_uint_t
+ngx_http_agentstream_delivery_command(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    ngx_str_t                                *name;
+    ngx_http_agentstream_delivery_command_t  *command;
+
+    name = &errand->update->command;
+
+    for (command = ngx_http_agentstream_delivery_commands;
+         command->name.len;
+         command++)
+    {
+        if (command->name.len == name->len
+            && ngx_memcmp(command->name.data, name->data, name->len) == 0)
+        {
+            command->handler(errand);
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+ngx_http_agentstream_delivery_wait(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    ngx_http_agentstream_delivery_t  *d;
+
+    d = errand->delivery;
+
+    /* an inbox has no more entries than there is room for */
+
+    d->waiting[d->nwaiting++] = errand->entry;
+
+    ngx_http_agentstream_delivery_end_errand(errand);
+}
+
+
+static void
+ngx_http_agentstream_delivery_cancel(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    ngx_str_t                         text;
+    ngx_http_agentstream_verb_t      *verb;
+    ngx_http_agentstream_delivery_t  *d;
+
+    d = errand->delivery;
+
+    if (!d->state.running || d->view.end) {
+        ngx_str_set(&text, "There is nothing to cancel.");
+        ngx_http_agentstream_delivery_reply(errand, &text);
+        return;
+    }
+
+    verb = ngx_http_agentstream_verb_interrupt(&d->turn_target,
+                                      ngx_http_agentstream_delivery_cancelled,
+                                      errand);
+    if (verb) {
+        errand->verb = verb;
+    }
+}
+
+
+static void
+ngx_http_agentstream_delivery_cancelled(void *data,
+    ngx_http_agentstream_outcome_t *outcome)
+{
+    ngx_http_agentstream_delivery_errand_t *errand = data;
+
+    ngx_str_t  text;
+
+    errand->verb = NULL;
+
+    if (outcome->code == NGX_HTTP_OK) {
+        ngx_str_set(&text, "Cancelled.");
+
+    } else if (outcome->code == NGX_HTTP_NO_CONTENT) {
+        ngx_str_set(&text, "There is nothing to cancel.");
+
+    } else {
+        ngx_str_set(&text, "This could not be cancelled. Please try again.");
+    }
+
+    ngx_http_agentstream_delivery_reply(errand, &text);
+}
+
+
+static void
+ngx_http_agentstream_delivery_status(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    u_char                           *p;
+    ngx_str_t                         text;
+    ngx_http_agentstream_delivery_t  *d;
+
+    d = errand->delivery;
+
+    text.data = ngx_pnalloc(errand->pool, 256);
+
+    if (text.data == NULL) {
+        ngx_http_agentstream_delivery_end_errand(errand);
+        return;
+    }
+
+    if (d->state.running && d->view.nasked) {
+        p = ngx_sprintf(text.data, "Waiting for your answer.");
+
+    } else if (d->state.running ? !d->state.ended : d->job != NULL) {
+        p = ngx_sprintf(text.data, "Working on your message for %M s.",
+                        (ngx_current_msec - d->began) / 1000);
+
+    } else {
+        p = ngx_sprintf(text.data, "Ready.");
+    }
+
+    if (d->nwaiting) {
+        p = ngx_sprintf(p, " %ui more in the queue.", d->nwaiting);
+    }
+
+    text.len = p - text.data;
+
+    ngx_http_agentstream_delivery_reply(errand, &text);
+}
+
+
+static void
+ngx_http_agentstream_delivery_help(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    ngx_str_t  text;
+
+    ngx_str_set(&text, "Write to me, and the agent answers. "
+                "While it works, further messages wait for their turn.\n"
+                "/cancel - stop what it is doing\n"
+                "/new - begin a new conversation\n"
+                "/status - what it is doing\n"
+                "/help - this text");
+
+    ngx_http_agentstream_delivery_reply(errand, &text);
+}
+
+
+/* says something in reply to the update, and is done with it */
+
+static void
+ngx_http_agentstream_delivery_reply(
+    ngx_http_agentstream_delivery_errand_t *errand, ngx_str_t *text)
+{
+    ngx_http_agentstream_delivery_say(errand->delivery,
+                                      &errand->update->message, text,
+                                      errand->entry);
+
+    ngx_http_agentstream_delivery_end_errand(errand);
+}
+
+
+/* the oldest message that waits becomes the job */
+
+static void
+ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
+{
+    uint64_t                                 number;
+    ngx_int_t                                rc;
+    ngx_http_agentstream_store_chat_entry_t  entry;
+
+    d->job = ngx_create_pool(1024, ngx_cycle->log);
+    if (d->job == NULL) {
+        ngx_add_timer(&d->timer, 1000);
+        return;
+    }
+
+    number = d->waiting[0];
+
+    rc = ngx_http_agentstream_store_chat_next(
+                                           ngx_http_agentstream_worker->zone,
+                                           d->node, number - 1, d->job,
+                                           &entry);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_delivery_unpack(d->job, &entry.entry,
+                                                  &d->update);
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_delivery_end_job(d);
+        ngx_add_timer(&d->timer, 1000);
+        return;
+    }
+
+    d->nwaiting--;
+    ngx_memmove(d->waiting, d->waiting + 1, d->nwaiting * sizeof(uint64_t));
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_delivery_end_job(d);
+        ngx_http_agentstream_delivery_kick(d);
+        return;
+    }
+
+    d->job_entry = number;
+    d->began = ngx_current_msec;
+
+    if (d->update.kind == NGX_HTTP_AGENTSTREAM_CHAT_COMMAND
+        && d->update.command.len == ngx_http_agentstream_delivery_new.len
+        && ngx_memcmp(d->update.command.data,
+                      ngx_http_agentstream_delivery_new.data,
+                      ngx_http_agentstream_delivery_new.len)
+           == 0)
+    {
+        ngx_http_agentstream_delivery_resolve(d,
+                                         ngx_http_agentstream_delivery_renew);
+        return;
+    }
+
+    d->typing = 1;
+
+    ngx_http_agentstream_delivery_resolve(d,
+                                        ngx_http_agentstream_delivery_prompt);
+}
+
+
+void
+ngx_http_agentstream_delivery_end_job(ngx_http_agentstream_delivery_t *d)
+{
+    ngx_http_agentstream_verb_t  *verb;
+
+    if (d->job == NULL) {
+        return;
+    }
+
+    verb = d->verb;
+
+    if (verb) {
+        d->verb = NULL;
+        ngx_http_agentstream_verb_leave(verb);
+    }
+
+    ngx_http_agentstream_sender_leave(&d->sender);
+    ngx_memzero(&d->sender, sizeof(ngx_http_agentstream_sender_t));
+
+    ngx_destroy_pool(d->job);
+
+    d->job = NULL;
+    d->job_entry = 0;
+    d->typing = 0;
+}
+
+
+ngx_http_agentstream_delivery_errand_t *
+ngx_http_agentstream_delivery_errand(ngx_http_agentstream_delivery_t *d,
+    ngx_pool_t *pool)
+{
+    ngx_http_agentstream_delivery_errand_t  *errand;
+
+    errand = ngx_pcalloc(pool, sizeof(ngx_http_agentstream_delivery_errand_t));
+
+    if (errand == NULL) {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
+
+    errand->pool = pool;
+    errand->delivery = d;
+
+    ngx_queue_insert_tail(&d->errands, &errand->queue);
+
+    return errand;
+}
+
+
+void
+ngx_http_agentstream_delivery_end_errand(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    ngx_http_agentstream_verb_t      *verb;
+    ngx_http_agentstream_delivery_t  *d;
+
+    d = errand->delivery;
+    verb = errand->verb;
+
+    if (verb) {
+        errand->verb = NULL;
+        ngx_http_agentstream_verb_leave(verb);
+    }
+
+    ngx_queue_remove(&errand->queue);
+    ngx_destroy_pool(errand->pool);
+
+    ngx_http_agentstream_delivery_kick(d);
+}

@@ -1,0 +1,356 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+#ifndef _NGX_HTTP_AGENTSTREAM_DELIVERY_INT_H_INCLUDED_
+#define _NGX_HTTP_AGENTSTREAM_DELIVERY_INT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_asked.h"
+#include "ngx_http_agentstream_body.h"
+#include "ngx_http_agentstream_call.h"
+#include "ngx_http_agentstream_delivery.h"
+#include "ngx_http_agentstream_follower.h"
+#include "ngx_http_agentstream_name.h"
+#include "ngx_http_agentstream_prompt.h"
+#include "ngx_http_agentstream_sender.h"
+#include "ngx_http_agentstream_store_chat.h"
+#include "ngx_http_agentstream_verb.h"
+#include "ngx_http_agentstream_view.h"
+
+
+/*
+ * Declarations that only the files of delivery use: chats that this worker
+ * serves (delivery), what is kept of an update (delivery_entry), who may talk
+ * and who the bot is (delivery_allow), the inbox (delivery_inbox), the session
+ * of a chat (delivery_session), its turn (delivery_turn), questions
+ * (delivery_ask), what is sent (delivery_send) and how (delivery_call).
+ */
+
+
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_ID_SIZE  64
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS     4
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_KEY_MAX  512
+
+/* how long something that must arrive is tried, in seconds */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP  86400
+
+
+/* the id of a message or a turn, in memory that can be copied */
+
+typedef struct {
+    uint32_t                             len;
+    u_char                               data[
+                                       NGX_HTTP_AGENTSTREAM_DELIVERY_ID_SIZE];
+} ngx_http_agentstream_delivery_id_t;
+
+
+/* what is being sent, and may have arrived although nobody knows it */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_SENDING_NOTHING = 0,
+    NGX_HTTP_AGENTSTREAM_SENDING_PIECE,
+    NGX_HTTP_AGENTSTREAM_SENDING_PROGRESS
+} ngx_http_agentstream_sending_e;
+
+
+/* what the zone keeps for a successor; a new chat's is zeroes */
+
+typedef struct {
+    uint32_t                             known;    /* the number of its session
+                                                      is known */
+    uint32_t                             fresh;    /* that number: how often a
+                                                      new session was asked
+                                                      for */
+    uint32_t                             running;  /* a turn is being
+                                                      delivered */
+    uint32_t                             group;
+    uint32_t                             sent;     /* pieces of the answer that
+                                                      were sent */
+    uint32_t                             sending;
+    uint32_t                             mute;     /* no progress any more in
+                                                      this turn */
+    uint32_t                             noted;    /* OpenCode knows that its
+                                                      answer is awaited */
+    time_t                               ended;    /* when the answer was
+                                                      complete, or 0 */
+    ngx_msec_t                           next;     /* no message before */
+    ngx_msec_t                           frozen;   /* nothing at all before */
+    ngx_http_agentstream_delivery_id_t   turn;
+    ngx_http_agentstream_delivery_id_t   reply;    /* the message that the
+                                                      answer replies to */
+    ngx_http_agentstream_delivery_id_t   shown;    /* the progress message */
+
+    /* questions that the chat was asked */
+    struct {
+        uint32_t                             token;    /* 0: none */
+        ngx_http_agentstream_delivery_id_t   message;
+    }                                    asks[
+                                          NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS];
+} ngx_http_agentstream_delivery_state_t;
+
+
+typedef struct ngx_http_agentstream_delivery_s
+    ngx_http_agentstream_delivery_t;
+
+
+/* something that must be sent, in order; it has its own pool */
+
+typedef struct {
+    ngx_queue_t                          queue;
+    ngx_pool_t                          *pool;
+    ngx_http_agentstream_chat_action_t   action;
+    ngx_str_t                            plain;    /* the text without markup,
+                                                      or empty */
+    uint64_t                             entry;    /* is taken out of the inbox
+                                                      when this was sent; 0:
+                                                      none */
+    uint32_t                             token;    /* of a question */
+    time_t                               since;
+} ngx_http_agentstream_delivery_out_t;
+
+
+/* something that OpenCode is asked for beside the turn: an answer, an
+   interrupt, a note; in its own pool */
+
+typedef struct {
+    ngx_queue_t                          queue;
+    ngx_pool_t                          *pool;
+    ngx_http_agentstream_delivery_t     *delivery;
+    ngx_http_agentstream_verb_t         *verb;
+    ngx_http_agentstream_chat_update_t  *update;   /* or NULL */
+    uint64_t                             entry;    /* of the update */
+    ngx_str_t                            label;    /* of the button that was
+                                                      pressed, or empty */
+} ngx_http_agentstream_delivery_errand_t;
+
+
+/* a chat that this worker serves; in its own pool */
+
+struct ngx_http_agentstream_delivery_s {
+    ngx_queue_t                          queue;
+    ngx_pool_t                          *pool;
+    ngx_str_t                            key;
+    ngx_http_agentstream_chat_node_t    *node;
+    ngx_http_agentstream_delivery_state_t
+                                         state;
+    ngx_http_agentstream_delivery_site_t
+                                         site;
+    ngx_http_agentstream_chat_place_t    place;
+    ngx_str_t                            name;     /* of its first session */
+    const ngx_http_agentstream_chat_platform_t
+                                        *platform;
+
+    /* the inbox */
+    uint64_t                             scanned;  /* entries up to this number
+                                                      were looked at */
+    uint64_t                             waiting[
+                                           NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES];
+    ngx_uint_t                           nwaiting; /* messages that are to be
+                                                      prompted */
+    ngx_http_agentstream_waiter_t        waiter;
+
+    /* what is done for one message: its pool, and what waits for OpenCode */
+    ngx_pool_t                          *job;
+    uint64_t                             job_entry;
+    ngx_http_agentstream_chat_update_t   update;
+    void                               (*resolved)(
+                                      ngx_http_agentstream_delivery_t *d);
+    ngx_http_agentstream_target_t        target;
+    ngx_http_agentstream_sender_t        sender;
+    ngx_http_agentstream_verb_t         *verb;     /* of the job, or NULL */
+
+    ngx_queue_t                          errands;  /* of delivery_errand_t */
+
+    /* the turn */
+    ngx_pool_t                          *turn;     /* NULL: none */
+    ngx_http_agentstream_target_t        turn_target;
+    ngx_http_agentstream_follower_t      follower;
+    ngx_http_agentstream_view_t          view;
+    ngx_array_t                          pieces;   /* of piece_t, of the
+                                                      answer */
+    ngx_msec_t                           began;
+    ngx_uint_t                           version;  /* of the view, that is
+                                                      shown */
+    ngx_uint_t                           touched;  /* the follower has given
+                                                      records */
+
+    /* what is sent */
+    ngx_queue_t                          outs;     /* of delivery_out_t */
+    ngx_http_agentstream_call_t         *call;     /* one at a time */
+    ngx_uint_t                           what;     /* of delivery_call() */
+    ngx_uint_t                           kind;     /* of its action */
+    ngx_msec_t                           typed;    /* when typing was shown */
+    ngx_msec_t                           edited;   /* when the progress was */
+    ngx_msec_t                           pause;    /* before the next try */
+    ngx_event_t                          timer;
+    ngx_event_t                          posted;
+
+    ngx_uint_t                           tries;    /* to tidy up */
+    unsigned                             typing:1; /* it is to be shown */
+    unsigned                             plain:1;  /* the piece at hand is sent
+                                                      without markup */
+    unsigned                             unmarked:1;   /* so is the progress */
+    unsigned                             tidied:1; /* the progress message was
+                                                      brought to its end */
+    unsigned                             refused:1;    /* the platform does not
+                                                      know typing, or edits */
+    unsigned                             leaving:1;
+};
+
+
+/* delivery: tells that something has changed, so that the chat looks at what
+   there is to do, from a posted event */
+void ngx_http_agentstream_delivery_kick(ngx_http_agentstream_delivery_t *d);
+/* saves the state, and takes an entry out of the inbox unless it is 0 */
+void ngx_http_agentstream_delivery_save(ngx_http_agentstream_delivery_t *d,
+    uint64_t entry);
+/* the chat that this worker serves, or NULL */
+ngx_http_agentstream_delivery_t *ngx_http_agentstream_delivery_find(
+    ngx_str_t *key);
+
+void ngx_http_agentstream_delivery_set_id(
+    ngx_http_agentstream_delivery_id_t *id, ngx_str_t *text);
+ngx_str_t ngx_http_agentstream_delivery_get_id(
+    ngx_http_agentstream_delivery_id_t *id);
+
+
+/* delivery_entry: all strings are copied to the pool; NGX_DECLINED: this is
+   not what was packed, NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_delivery_pack(ngx_pool_t *pool,
+    ngx_http_agentstream_chat_update_t *update, ngx_str_t *packed);
+ngx_int_t ngx_http_agentstream_delivery_unpack(ngx_pool_t *pool,
+    ngx_str_t *packed, ngx_http_agentstream_chat_update_t *update);
+
+ngx_int_t ngx_http_agentstream_delivery_pack_site(ngx_pool_t *pool,
+    ngx_http_agentstream_delivery_site_t *site,
+    ngx_http_agentstream_chat_update_t *update, ngx_str_t *packed);
+ngx_int_t ngx_http_agentstream_delivery_unpack_site(
+    ngx_http_agentstream_delivery_t *d, ngx_str_t *packed);
+
+/* the key of a chat in the zone */
+ngx_int_t ngx_http_agentstream_delivery_key(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *name, ngx_str_t *key);
+
+
+/* delivery_inbox: looks at new entries, and begins with the next message if
+   nothing else is being done; NGX_DECLINED: there is nothing to do */
+ngx_int_t ngx_http_agentstream_delivery_read(
+    ngx_http_agentstream_delivery_t *d);
+/* the message at hand was dealt with */
+void ngx_http_agentstream_delivery_end_job(ngx_http_agentstream_delivery_t *d);
+
+
+/* an errand with the pool, which becomes its own; NULL: no memory, and the
+   pool is destroyed */
+ngx_http_agentstream_delivery_errand_t *ngx_http_agentstream_delivery_errand(
+    ngx_http_agentstream_delivery_t *d, ngx_pool_t *pool);
+void ngx_http_agentstream_delivery_end_errand(
+    ngx_http_agentstream_delivery_errand_t *errand);
+
+
+/* delivery_session: the session of the chat becomes the job's target, and then
+   d->resolved() is called, now or later; if it cannot be found, this is said
+   to the sender, and the job ends */
+void ngx_http_agentstream_delivery_resolve(ngx_http_agentstream_delivery_t *d,
+    void (*handler)(ngx_http_agentstream_delivery_t *d));
+/* the session with this number, in the pool */
+ngx_int_t ngx_http_agentstream_delivery_target(
+    ngx_http_agentstream_delivery_t *d, ngx_pool_t *pool, ngx_uint_t fresh,
+    ngx_http_agentstream_target_t *target);
+/* the job: the next message begins a new session */
+void ngx_http_agentstream_delivery_renew(ngx_http_agentstream_delivery_t *d);
+/* tells OpenCode whether an answer is awaited here */
+void ngx_http_agentstream_delivery_note(ngx_http_agentstream_delivery_t *d,
+    ngx_uint_t awaited);
+
+
+/* delivery_turn: prompts the session with the message at hand */
+void ngx_http_agentstream_delivery_prompt(ngx_http_agentstream_delivery_t *d);
+/* reads the turn of the state; NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_delivery_follow(
+    ngx_http_agentstream_delivery_t *d);
+/* the answer was delivered, or will never be */
+void ngx_http_agentstream_delivery_finish(ngx_http_agentstream_delivery_t *d);
+void ngx_http_agentstream_delivery_end_turn(
+    ngx_http_agentstream_delivery_t *d);
+
+/* how texts are shown on the platform */
+void ngx_http_agentstream_delivery_view_args(
+    ngx_http_agentstream_delivery_t *d, ngx_http_agentstream_view_args_t *args);
+ngx_uint_t ngx_http_agentstream_delivery_form(
+    const ngx_http_agentstream_chat_platform_t *platform);
+
+
+/* delivery_ask: asks the chat what the turn asks, and forgets what was
+   answered */
+void ngx_http_agentstream_delivery_ask(ngx_http_agentstream_delivery_t *d);
+/* the errand's update as an answer to it; NGX_DECLINED: nothing was asked, and
+   the errand goes on */
+ngx_int_t ngx_http_agentstream_delivery_answer(
+    ngx_http_agentstream_delivery_errand_t *errand);
+void ngx_http_agentstream_delivery_press(
+    ngx_http_agentstream_delivery_errand_t *errand);
+
+
+/* delivery_send: something that must be sent, after what is there already; set
+   its action, then push it; NULL: no memory */
+ngx_http_agentstream_delivery_out_t *ngx_http_agentstream_delivery_out(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind);
+void ngx_http_agentstream_delivery_push(ngx_http_agentstream_delivery_t *d,
+    ngx_http_agentstream_delivery_out_t *out);
+/* a sentence of our own, in reply to a message, which may be empty; then the
+   entry is taken out */
+void ngx_http_agentstream_delivery_say(ngx_http_agentstream_delivery_t *d,
+    ngx_str_t *reply, ngx_str_t *text, uint64_t entry);
+/* sends what is due, if nothing is being sent; NGX_AGAIN: there is something
+   left to send */
+ngx_int_t ngx_http_agentstream_delivery_send(
+    ngx_http_agentstream_delivery_t *d);
+
+
+/* delivery_call: what a call is for */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_DELIVERY_OUT = 0,     /* the first of d->outs */
+    NGX_HTTP_AGENTSTREAM_DELIVERY_PIECE,       /* of the answer */
+    NGX_HTTP_AGENTSTREAM_DELIVERY_PROGRESS,
+    NGX_HTTP_AGENTSTREAM_DELIVERY_TIDY,        /* the end of the progress */
+    NGX_HTTP_AGENTSTREAM_DELIVERY_TYPING
+} ngx_http_agentstream_delivery_what_e;
+
+/* NGX_OK: it is on its way, and its end is told by kick(); NGX_DECLINED: the
+   platform has no such action; NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_delivery_call(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t what,
+    ngx_http_agentstream_chat_action_t *action);
+/* a call for a location, not opened yet; NULL: no memory; *rc NGX_DECLINED:
+   the platform has no such action */
+ngx_http_agentstream_call_t *ngx_http_agentstream_delivery_spell(
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_chat_action_t *action, ngx_int_t *rc);
+/* how the platform has answered; NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_delivery_answered(
+    ngx_http_agentstream_loc_conf_t *conf, ngx_http_agentstream_call_t *call,
+    ngx_uint_t kind, ngx_http_agentstream_chat_answer_t *answer);
+/* the done_handler of a call whose answer does not matter */
+void ngx_http_agentstream_delivery_ignore(void *data,
+    ngx_http_agentstream_call_t *call);
+
+/* takes it out of the queue, as if it had been sent */
+void ngx_http_agentstream_delivery_drop(ngx_http_agentstream_delivery_t *d,
+    ngx_http_agentstream_delivery_out_t *out);
+/* gives up a piece of the answer that may have arrived */
+void ngx_http_agentstream_delivery_doubt(ngx_http_agentstream_delivery_t *d);
+
+/* delivery_settle: the call has ended with this */
+void ngx_http_agentstream_delivery_settle(ngx_http_agentstream_delivery_t *d,
+    ngx_http_agentstream_chat_answer_t *answer);
+
+
+#endif /* _NGX_HTTP_AGENTSTREAM_DELIVERY_INT_H_INCLUDED_ */

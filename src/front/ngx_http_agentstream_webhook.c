@@ -1,0 +1,499 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * What chat platforms send.  The order matters: first whether it is genuine,
+ * then whether it is known, whether it is allowed; then it is recorded in the
+ * zone, and only then the platform is told that it has arrived, before OpenCode
+ * is asked for anything.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+#include "ngx_http_agentstream_delivery.h"
+#include "ngx_http_agentstream_store_chat.h"
+#include "ngx_http_agentstream_text.h"
+#include "ngx_http_agentstream_webhook.h"
+#include "ngx_http_agentstream_worker.h"
+
+
+/* a stranger is refused politely once in this time */
+#define NGX_HTTP_AGENTSTREAM_WEBHOOK_REFUSE  3600000
+
+
+static ngx_int_t ngx_http_agentstream_webhook_challenge(
+    ngx_http_request_t *r, ngx_http_agentstream_loc_conf_t *conf);
+static void ngx_http_agentstream_webhook_body_handler(ngx_http_request_t *r);
+static ngx_int_t ngx_http_agentstream_webhook_body(ngx_http_request_t *r,
+    ngx_str_t *body);
+static ngx_int_t ngx_http_agentstream_webhook_read(ngx_http_request_t *r,
+    ngx_str_t *body);
+static ngx_int_t ngx_http_agentstream_webhook_genuine(ngx_http_request_t *r,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *body);
+static ngx_int_t ngx_http_agentstream_webhook_header(ngx_http_request_t *r,
+    const ngx_str_t *name, ngx_str_t *value);
+static ngx_int_t ngx_http_agentstream_webhook_site(ngx_http_request_t *r,
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_delivery_site_t *site);
+static ngx_int_t ngx_http_agentstream_webhook_value(ngx_http_request_t *r,
+    ngx_http_complex_value_t *value, ngx_str_t *result);
+static ngx_int_t ngx_http_agentstream_webhook_update(ngx_http_request_t *r,
+    ngx_http_agentstream_delivery_site_t *site,
+    ngx_http_agentstream_chat_update_t *update, ngx_uint_t known);
+static void ngx_http_agentstream_webhook_refuse(ngx_http_request_t *r,
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_chat_update_t *update);
+static ngx_int_t ngx_http_agentstream_webhook_reply(ngx_http_request_t *r,
+    ngx_uint_t status, ngx_str_t *text);
+
+
+ngx_int_t
+ngx_http_agentstream_webhook_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                         rc;
+    ngx_http_agentstream_loc_conf_t  *conf;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+
+    if (r->method == NGX_HTTP_GET && conf->chat->platform->challenge) {
+        return ngx_http_agentstream_webhook_challenge(r, conf);
+    }
+
+    if (r->method != NGX_HTTP_POST) {
+        return NGX_HTTP_NOT_ALLOWED;
+    }
+
+    if (r->headers_in.content_length_n > NGX_HTTP_AGENTSTREAM_CHAT_BODY_MAX) {
+        return NGX_HTTP_REQUEST_ENTITY_TOO_LARGE;
+    }
+
+    r->request_body_in_single_buf = 1;
+
+    rc = ngx_http_read_client_request_body(r,
+                                   ngx_http_agentstream_webhook_body_handler);
+
+    return (rc >= NGX_HTTP_SPECIAL_RESPONSE) ? rc : NGX_DONE;
+}
+
+
+/* the platform tests the address, and wants to see that we know its word */
+
+static ngx_int_t
+ngx_http_agentstream_webhook_challenge(ngx_http_request_t *r,
+    ngx_http_agentstream_loc_conf_t *conf)
+{
+    ngx_int_t  rc;
+    ngx_str_t  verify, answer;
+
+    rc = ngx_http_discard_request_body(r);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (conf->chat->verify == NULL
+        || ngx_http_complex_value(r, conf->chat->verify, &verify) != NGX_OK
+        || verify.len == 0)
+    {
+        return NGX_HTTP_FORBIDDEN;
+    }
+
+    rc = conf->chat->platform->challenge(r->pool, &r->args, &verify, &answer);
+
+    if (rc != NGX_OK) {
+        return (rc == NGX_DECLINED) ? NGX_HTTP_FORBIDDEN
+                                    : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_agentstream_webhook_reply(r, NGX_HTTP_OK, &answer);
+}
+
+
+static void
+ngx_http_agentstream_webhook_body_handler(ngx_http_request_t *r)
+{
+    ngx_int_t  rc;
+    ngx_str_t  body;
+
+    rc = ngx_http_agentstream_webhook_body(r, &body);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_webhook_read(r, &body);
+    }
+
+    ngx_http_finalize_request(r, rc);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_webhook_body(ngx_http_request_t *r, ngx_str_t *body)
+{
+    off_t         size;
+    u_char       *p;
+    ssize_t       n;
+    ngx_buf_t    *b;
+    ngx_chain_t  *cl;
+
+    size = 0;
+
+    for (cl = r->request_body->bufs; cl; cl = cl->next) {
+        size += ngx_buf_size(cl->buf);
+    }
+
+    if (size > NGX_HTTP_AGENTSTREAM_CHAT_BODY_MAX) {
+        return NGX_HTTP_REQUEST_ENTITY_TOO_LARGE;
+    }
+
+    p = ngx_pnalloc(r->pool, size + 1);
+    if (p == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    body->data = p;
+    body->len = size;
+
+    for (cl = r->request_body->bufs; cl; cl = cl->next) {
+        b = cl->buf;
+
+        if (!b->in_file) {
+            p = ngx_cpymem(p, b->pos, b->last - b->pos);
+            continue;
+        }
+
+        n = ngx_read_file(b->file, p, b->file_last - b->file_pos,
+                          b->file_pos);
+
+        if (n != b->file_last - b->file_pos) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        p += n;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_webhook_read(ngx_http_request_t *r, ngx_str_t *body)
+{
+    ngx_int_t                              rc;
+    ngx_uint_t                             i, known;
+    ngx_http_agentstream_chat_me_t         me;
+    ngx_http_agentstream_loc_conf_t       *conf;
+    ngx_http_agentstream_chat_update_t    *update;
+    ngx_http_agentstream_chat_updates_t    updates;
+    ngx_http_agentstream_delivery_site_t   site;
+
+    conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
+
+    rc = ngx_http_agentstream_webhook_genuine(r, conf, body);
+
+    if (rc != NGX_OK) {
+        return (rc == NGX_DECLINED)
+               ? ngx_http_agentstream_webhook_reply(r, NGX_HTTP_UNAUTHORIZED,
+                                                    NULL)
+               : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    known = (ngx_http_agentstream_delivery_me(conf, &me) == NGX_OK);
+
+    rc = conf->chat->platform->parse(r->pool, body, &me, &updates);
+
+    if (rc != NGX_OK) {
+        return ngx_http_agentstream_webhook_reply(r,
+                                        (rc == NGX_DECLINED)
+                                        ? NGX_HTTP_BAD_REQUEST
+                                        : NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                        NULL);
+    }
+
+    if (ngx_http_agentstream_webhook_site(r, conf, &site) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    update = updates.list.elts;
+
+    for (i = 0; i < updates.list.nelts; i++) {
+
+        if (update[i].kind == NGX_HTTP_AGENTSTREAM_CHAT_HANDSHAKE) {
+            return ngx_http_agentstream_webhook_reply(r, NGX_HTTP_OK,
+                                                      &update[i].text);
+        }
+
+        rc = ngx_http_agentstream_webhook_update(r, &site, &update[i], known);
+
+        if (rc != NGX_OK) {
+            /* what was recorded before is recognised when it comes again */
+            return ngx_http_agentstream_webhook_reply(r, rc, NULL);
+        }
+    }
+
+    return ngx_http_agentstream_webhook_reply(r, NGX_HTTP_OK, NULL);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_webhook_genuine(ngx_http_request_t *r,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *body)
+{
+    ngx_str_t                                    secret;
+    ngx_http_agentstream_chat_proof_t            proof;
+    const ngx_http_agentstream_chat_platform_t  *platform;
+
+    platform = conf->chat->platform;
+
+    if (conf->chat->secret == NULL
+        || ngx_http_complex_value(r, conf->chat->secret, &secret) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (secret.len == 0
+        || ngx_http_agentstream_webhook_header(r, &platform->signature,
+                                               &proof.signature)
+           != NGX_OK
+        || ngx_http_agentstream_webhook_header(r, &platform->timestamp,
+                                               &proof.timestamp)
+           != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    return platform->genuine(&proof, body, &secret, ngx_time());
+}
+
+
+/* NGX_DECLINED: it was sent twice, so nobody knows which one counts */
+
+static ngx_int_t
+ngx_http_agentstream_webhook_header(ngx_http_request_t *r,
+    const ngx_str_t *name, ngx_str_t *value)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    ngx_str_null(value);
+
+    part = &r->headers_in.headers.part;
+
+    for (h = part->elts, i = 0; name->len; i++) {
+
+        if (i == part->nelts) {
+            if (part->next == NULL) {
+                break;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        if (h[i].key.len == name->len
+            && ngx_strncasecmp(h[i].key.data, name->data, name->len) == 0)
+        {
+            if (value->data) {
+                return NGX_DECLINED;
+            }
+
+            *value = h[i].value;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_webhook_site(ngx_http_request_t *r,
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_delivery_site_t *site)
+{
+    site->conf = conf;
+
+    if (ngx_http_agentstream_webhook_value(r, conf->route, &site->route)
+        != NGX_OK
+        || ngx_http_agentstream_webhook_value(r, conf->owner, &site->owner)
+           != NGX_OK
+        || ngx_http_agentstream_webhook_value(r, conf->directory,
+                                              &site->directory)
+           != NGX_OK
+        || ngx_http_agentstream_webhook_value(r, conf->agent, &site->agent)
+           != NGX_OK
+        || ngx_http_agentstream_webhook_value(r, conf->model, &site->model)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_webhook_value(ngx_http_request_t *r,
+    ngx_http_complex_value_t *value, ngx_str_t *result)
+{
+    ngx_str_null(result);
+
+    return value ? ngx_http_complex_value(r, value, result) : NGX_OK;
+}
+
+
+/* NGX_OK, or the status of the response; known: the bot knows its name */
+
+static ngx_int_t
+ngx_http_agentstream_webhook_update(ngx_http_request_t *r,
+    ngx_http_agentstream_delivery_site_t *site,
+    ngx_http_agentstream_chat_update_t *update, ngx_uint_t known)
+{
+    if (!ngx_http_agentstream_delivery_allowed(site->conf, update)) {
+
+        if (update->addressed) {
+            ngx_http_agentstream_webhook_refuse(r, site->conf, update);
+        }
+
+        return NGX_OK;
+    }
+
+    if (!update->addressed
+        && update->kind != NGX_HTTP_AGENTSTREAM_CHAT_PRESS)
+    {
+        /* people talk to each other; or to the bot, which does not know its
+           name yet, so that the platform should send it again */
+
+        return known ? NGX_OK : NGX_HTTP_SERVICE_UNAVAILABLE;
+    }
+
+    switch (ngx_http_agentstream_delivery_post(site, update, r->pool)) {
+
+    case NGX_OK:
+    case NGX_DECLINED:
+        return NGX_OK;
+
+    case NGX_BUSY:
+        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                      "agentstream webhook: no room for an update, the "
+                      "platform is told to send it again");
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
+
+    default: /* NGX_ERROR */
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+
+/* a stranger: told so once in a while, and not in a group, where only the
+   others would be disturbed */
+
+static void
+ngx_http_agentstream_webhook_refuse(ngx_http_request_t *r,
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_chat_update_t *update)
+{
+    u_char                              buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t                           key, who, text;
+    ngx_http_agentstream_chat_action_t  action;
+
+    key.len = conf->name.len + 1 + update->place.chat.len;
+    key.data = ngx_pnalloc(r->pool, key.len);
+
+    if (key.data == NULL) {
+        return;
+    }
+
+    ngx_sprintf(key.data, "%V %V", &conf->name, &update->place.chat);
+
+    if (!ngx_http_agentstream_store_chat_rare(
+                                        ngx_http_agentstream_worker->zone,
+                                        &key,
+                                        NGX_HTTP_AGENTSTREAM_WEBHOOK_REFUSE))
+    {
+        return;
+    }
+
+    who.len = update->sender.len + sizeof(" in ") - 1 + update->place.chat.len;
+    who.data = ngx_pnalloc(r->pool, who.len);
+
+    if (who.data == NULL) {
+        return;
+    }
+
+    ngx_sprintf(who.data, "%V in %V", &update->sender, &update->place.chat);
+
+    text = ngx_http_agentstream_text_escape(buf, &who);
+
+    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
+                  "agentstream webhook: \"agentstream_chat_allow\" does not "
+                  "allow \"%V\"", &text);
+
+    ngx_memzero(&action, sizeof(ngx_http_agentstream_chat_action_t));
+
+    action.kind = NGX_HTTP_AGENTSTREAM_CHAT_SEND;
+    action.place = update->place;
+    action.message = update->message;
+    ngx_str_set(&action.text, "Sorry, I am not allowed to talk to you here.");
+
+    ngx_http_agentstream_delivery_tell(conf, &action);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_webhook_reply(ngx_http_request_t *r, ngx_uint_t status,
+    ngx_str_t *text)
+{
+    ngx_int_t         rc;
+    ngx_buf_t        *b;
+    ngx_chain_t       out;
+    ngx_table_elt_t  *h;
+
+    r->headers_out.status = status;
+    r->headers_out.content_length_n = text ? text->len : 0;
+    r->headers_out.last_modified_time = -1;
+
+    if (status == NGX_HTTP_SERVICE_UNAVAILABLE) {
+        h = ngx_list_push(&r->headers_out.headers);
+        if (h == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        ngx_memzero(h, sizeof(ngx_table_elt_t));
+        h->hash = 1;
+        ngx_str_set(&h->key, "Retry-After");
+        ngx_str_set(&h->value, "1");
+    }
+
+    if (text) {
+        ngx_str_set(&r->headers_out.content_type, "text/plain");
+        r->headers_out.content_type_len = r->headers_out.content_type.len;
+    }
+
+    r->header_only |= (text == NULL || text->len == 0);
+
+    rc = ngx_http_send_header(r);
+
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        return rc;
+    }
+
+    b = ngx_calloc_buf(r->pool);
+    if (b == NULL) {
+        return NGX_ERROR;
+    }
+
+    b->pos = text->data;
+    b->last = text->data + text->len;
+    b->memory = 1;
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+
+    out.buf = b;
+    out.next = NULL;
+
+    return ngx_http_output_filter(r, &out);
+}

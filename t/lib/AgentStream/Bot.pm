@@ -1,0 +1,77 @@
+package AgentStream::Bot;
+
+# A bot on a platform of Chat.pm, which an nginx with the module serves.
+
+use strict;
+use warnings;
+
+use AgentStream;
+use AgentStream::Chat;
+use AgentStream::Process qw(wait_for);
+
+use Exporter;
+
+our @ISA = qw(Exporter);
+our @EXPORT = qw(bot texts answer_to);
+
+
+# platform: telegram if not given; allow; chat: directives of the location;
+# api: directives of the locations that lead to the platforms; the others are
+# those of AgentStream->new() -> the environment, the platforms
+
+sub bot {
+    my (%args) = @_;
+    my $platform = delete $args{platform} // 'telegram';
+    my $allow = delete $args{allow} // '1001';
+    my $more = delete $args{chat} // '';
+    my $api = delete $args{api};
+    my $server = delete $args{server} // '';
+
+    my $t = AgentStream->new(workers => 1, %args, nginx => 0);
+    my $chat = AgentStream::Chat->start(dir => $t->{dir});
+    my $secret = $chat->secret($platform);
+    my $verify = $platform eq 'whatsapp' ? 'verify=' . $chat->secret('verify')
+                                         : '';
+
+    $allow = "agentstream_chat_allow $allow;" if $allow;
+
+    $t->{server} = $chat->locations($api) . "location = /hook {\n"
+        . "agentstream /opencode/;\n"
+        . "agentstream_chat $platform /$platform-api/ secret=$secret $verify;\n"
+        . "$allow $more }\n$server";
+
+    $t->start_nginx();
+    $chat->config(webhook => { $platform =>
+                               "http://127.0.0.1:$t->{port}/hook" });
+
+    return ($t, $chat);
+}
+
+
+# the texts of the bot's messages in a chat; silent: those that ring no bell
+
+sub texts {
+    my ($chat, $platform, $id, %args) = @_;
+
+    return map { $_->{text} }
+           grep { !defined $args{silent} || !$_->{silent} == !$args{silent} }
+           $chat->messages($platform, $id, bot => 1);
+}
+
+
+# waits for the bot's loud message in reply to this one; not: another one, which
+# was a question
+
+sub answer_to {
+    my ($chat, $platform, $id, $message, %args) = @_;
+
+    return wait_for(sub {
+        my ($m) = grep { !$_->{silent} && ($_->{reply} // '') eq $message
+                         && $_->{id} ne ($args{not} // '') }
+                  $chat->messages($platform, $id, bot => 1);
+        $m;
+    }, $args{seconds} // 15);
+}
+
+
+1;
