@@ -55,6 +55,8 @@ typedef struct {
                                                         platform */
     ngx_http_complex_value_t            *secret;     /* NULL: none */
     ngx_http_complex_value_t            *verify;     /* NULL: none */
+    ngx_uint_t                           poll;       /* updates are asked for,
+                                                        there is no webhook */
 } ngx_http_agentstream_chat_conf_t;
 
 

@@ -31,6 +31,7 @@ typedef struct {
     struct ngx_http_agentstream_lines_s       *lines;
     struct ngx_http_agentstream_deliveries_s  *deliveries;   /* or NULL */
     struct ngx_http_agentstream_delivery_me_s *bots;     /* or NULL */
+    struct ngx_http_agentstream_poller_s      *pollers;  /* or NULL */
     struct ngx_http_agentstream_output_mem_s  *spare;    /* or NULL */
 } ngx_http_agentstream_worker_t;
 

@@ -61,8 +61,8 @@ is(scalar(texts($chat, 'telegram', 1001)), 2, 'the answer does not come twice');
 
 $said = say_to(1002, 'replay:tools-sequence');
 ok(answer_to($chat, 'telegram', 1002, $said->{id}), 'tools');
-my ($progress) = texts($chat, 'telegram', 1002, silent => 1);
-like($progress // '', qr/🔧/, 'each tool has a line');
+ok(wait_for(sub { (texts($chat, 'telegram', 1002, silent => 1))[0] =~ /🔧/ },
+            10), 'each tool has a line');
 
 $said = say_to(1003, 'say:a < b & c > d "q" <b>not bold</b> <tg-spoiler>x');
 $answer = answer_to($chat, 'telegram', 1003, $said->{id});

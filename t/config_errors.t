@@ -46,6 +46,11 @@ my @bad = (
      . "agentstream_chat telegram /api/ secret=s hidden=s; } $internal"],
     ['two secrets', server => "location /x { agentstream /oc/; "
      . "agentstream_chat telegram /api/ secret=s secret=t; } $internal"],
+    ['a platform that cannot be polled', server => "location /x { agentstream "
+     . "/oc/; agentstream_chat slack /api/ poll; } $internal"],
+    ['a poller with variables', server => "location /x { agentstream /oc/; "
+     . "agentstream_route \$host; agentstream_chat telegram /api/ poll; }"
+     . " $internal"],
     ['two chats', server => "location /x { agentstream /oc/; agentstream_chat "
      . "telegram /api/ secret=s; agentstream_chat telegram /api/ secret=s; }"],
     ['a progress that is neither', http => 'agentstream_chat_progress no;'],

@@ -74,7 +74,7 @@ ngx_http_agentstream_delivery_init_worker(ngx_cycle_t *cycle)
 
     ngx_add_timer(&all->look, NGX_HTTP_AGENTSTREAM_DELIVERY_LOOK);
 
-    return NGX_OK;
+    return ngx_http_agentstream_delivery_poll_init(cycle);
 }
 
 
@@ -92,6 +92,8 @@ ngx_http_agentstream_delivery_leave(void)
     }
 
     all->leaving = 1;
+
+    ngx_http_agentstream_delivery_poll_leave();
 
     for (q = ngx_queue_head(&all->chats);
          q != ngx_queue_sentinel(&all->chats);
@@ -426,11 +428,13 @@ ngx_http_agentstream_delivery_look_handler(ngx_event_t *ev)
         rc = ngx_http_agentstream_store_chat_orphan(
                                         ngx_http_agentstream_worker->zone,
                                         &key, sizeof(buf));
-        if (rc == NGX_OK) {
+        if (rc == NGX_OK && ngx_http_agentstream_delivery_is_chat(&key)) {
             ngx_http_agentstream_delivery_open(&key);
         }
 
     } while (rc != NGX_DECLINED);
+
+    ngx_http_agentstream_delivery_poll();
 
     ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_DELIVERY_LOOK);
 }

@@ -54,6 +54,16 @@ ngx_int_t ngx_http_agentstream_delivery_post(
 void ngx_http_agentstream_delivery_tell(ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_chat_action_t *action);
 
+/*
+ * The same, if it is allowed and meant for the bot; known: the bot knows its
+ * name.  NGX_OK: nothing more is to be done; NGX_BUSY: the platform should send
+ * it again; NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_http_agentstream_delivery_receive(
+    ngx_http_agentstream_delivery_site_t *site,
+    ngx_http_agentstream_chat_update_t *update, ngx_uint_t known,
+    ngx_pool_t *pool);
+
 /* who the bot is, as far as this worker knows; NGX_AGAIN: it is being asked
    for */
 ngx_int_t ngx_http_agentstream_delivery_me(

@@ -325,6 +325,30 @@ ngx_http_agentstream_delivery_key(ngx_pool_t *pool,
 }
 
 
+ngx_int_t
+ngx_http_agentstream_delivery_poll_key(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *key)
+{
+    key->len = sizeof("poll  ") - 1 + conf->server_name.len + conf->name.len;
+    key->data = ngx_pnalloc(pool, key->len);
+
+    if (key->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_sprintf(key->data, "poll %V %V", &conf->server_name, &conf->name);
+
+    return NGX_OK;
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_delivery_is_chat(ngx_str_t *key)
+{
+    return key->data[0] == 'c';
+}
+
+
 static size_t
 ngx_http_agentstream_delivery_strings(ngx_str_t **list, ngx_uint_t n)
 {

@@ -233,9 +233,20 @@ ngx_int_t ngx_http_agentstream_delivery_pack_site(ngx_pool_t *pool,
 ngx_int_t ngx_http_agentstream_delivery_unpack_site(
     ngx_http_agentstream_delivery_t *d, ngx_str_t *packed);
 
+/* the key of a location that is polled, which is not that of a chat */
+ngx_int_t ngx_http_agentstream_delivery_poll_key(ngx_pool_t *pool,
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *key);
+ngx_uint_t ngx_http_agentstream_delivery_is_chat(ngx_str_t *key);
 /* the key of a chat in the zone */
 ngx_int_t ngx_http_agentstream_delivery_key(ngx_pool_t *pool,
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *name, ngx_str_t *key);
+
+
+/* delivery_poll: the locations that are polled, if there are any; takes over
+   those that no worker polls; leaves those of this worker */
+ngx_int_t ngx_http_agentstream_delivery_poll_init(ngx_cycle_t *cycle);
+void ngx_http_agentstream_delivery_poll(void);
+void ngx_http_agentstream_delivery_poll_leave(void);
 
 
 /* delivery_inbox: looks at new entries, and begins with the next message if

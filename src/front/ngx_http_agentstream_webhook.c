@@ -16,14 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_delivery.h"
-#include "ngx_http_agentstream_store_chat.h"
-#include "ngx_http_agentstream_text.h"
 #include "ngx_http_agentstream_webhook.h"
-#include "ngx_http_agentstream_worker.h"
-
-
-/* a stranger is refused politely once in this time */
-#define NGX_HTTP_AGENTSTREAM_WEBHOOK_REFUSE  3600000
 
 
 static ngx_int_t ngx_http_agentstream_webhook_challenge(
@@ -42,12 +35,6 @@ static ngx_int_t ngx_http_agentstream_webhook_site(ngx_http_request_t *r,
     ngx_http_agentstream_delivery_site_t *site);
 static ngx_int_t ngx_http_agentstream_webhook_value(ngx_http_request_t *r,
     ngx_http_complex_value_t *value, ngx_str_t *result);
-static ngx_int_t ngx_http_agentstream_webhook_update(ngx_http_request_t *r,
-    ngx_http_agentstream_delivery_site_t *site,
-    ngx_http_agentstream_chat_update_t *update, ngx_uint_t known);
-static void ngx_http_agentstream_webhook_refuse(ngx_http_request_t *r,
-    ngx_http_agentstream_loc_conf_t *conf,
-    ngx_http_agentstream_chat_update_t *update);
 static ngx_int_t ngx_http_agentstream_webhook_reply(ngx_http_request_t *r,
     ngx_uint_t status, ngx_str_t *text);
 
@@ -66,6 +53,12 @@ ngx_http_agentstream_webhook_handler(ngx_http_request_t *r)
 
     if (r->method != NGX_HTTP_POST) {
         return NGX_HTTP_NOT_ALLOWED;
+    }
+
+    /* there is no webhook for updates that are asked for */
+
+    if (conf->chat->poll) {
+        return NGX_HTTP_NOT_FOUND;
     }
 
     if (r->headers_in.content_length_n > NGX_HTTP_AGENTSTREAM_CHAT_BODY_MAX) {
@@ -225,11 +218,15 @@ ngx_http_agentstream_webhook_read(ngx_http_request_t *r, ngx_str_t *body)
                                                       &update[i].text);
         }
 
-        rc = ngx_http_agentstream_webhook_update(r, &site, &update[i], known);
-
+        rc = ngx_http_agentstream_delivery_receive(&site, &update[i], known,
+                                                   r->pool);
         if (rc != NGX_OK) {
             /* what was recorded before is recognised when it comes again */
-            return ngx_http_agentstream_webhook_reply(r, rc, NULL);
+            return ngx_http_agentstream_webhook_reply(r,
+                                        (rc == NGX_BUSY)
+                                        ? NGX_HTTP_SERVICE_UNAVAILABLE
+                                        : NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                        NULL);
         }
     }
 
@@ -342,104 +339,6 @@ ngx_http_agentstream_webhook_value(ngx_http_request_t *r,
     ngx_str_null(result);
 
     return value ? ngx_http_complex_value(r, value, result) : NGX_OK;
-}
-
-
-/* NGX_OK, or the status of the response; known: the bot knows its name */
-
-static ngx_int_t
-ngx_http_agentstream_webhook_update(ngx_http_request_t *r,
-    ngx_http_agentstream_delivery_site_t *site,
-    ngx_http_agentstream_chat_update_t *update, ngx_uint_t known)
-{
-    if (!ngx_http_agentstream_delivery_allowed(site->conf, update)) {
-
-        if (update->addressed) {
-            ngx_http_agentstream_webhook_refuse(r, site->conf, update);
-        }
-
-        return NGX_OK;
-    }
-
-    if (!update->addressed
-        && update->kind != NGX_HTTP_AGENTSTREAM_CHAT_PRESS)
-    {
-        /* people talk to each other; or to the bot, which does not know its
-           name yet, so that the platform should send it again */
-
-        return known ? NGX_OK : NGX_HTTP_SERVICE_UNAVAILABLE;
-    }
-
-    switch (ngx_http_agentstream_delivery_post(site, update, r->pool)) {
-
-    case NGX_OK:
-    case NGX_DECLINED:
-        return NGX_OK;
-
-    case NGX_BUSY:
-        ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                      "agentstream webhook: no room for an update, the "
-                      "platform is told to send it again");
-        return NGX_HTTP_SERVICE_UNAVAILABLE;
-
-    default: /* NGX_ERROR */
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-}
-
-
-/* a stranger: told so once in a while, and not in a group, where only the
-   others would be disturbed */
-
-static void
-ngx_http_agentstream_webhook_refuse(ngx_http_request_t *r,
-    ngx_http_agentstream_loc_conf_t *conf,
-    ngx_http_agentstream_chat_update_t *update)
-{
-    u_char                              buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
-    ngx_str_t                           key, who, text;
-    ngx_http_agentstream_chat_action_t  action;
-
-    key.len = conf->name.len + 1 + update->place.chat.len;
-    key.data = ngx_pnalloc(r->pool, key.len);
-
-    if (key.data == NULL) {
-        return;
-    }
-
-    ngx_sprintf(key.data, "%V %V", &conf->name, &update->place.chat);
-
-    if (!ngx_http_agentstream_store_chat_rare(
-                                        ngx_http_agentstream_worker->zone,
-                                        &key,
-                                        NGX_HTTP_AGENTSTREAM_WEBHOOK_REFUSE))
-    {
-        return;
-    }
-
-    who.len = update->sender.len + sizeof(" in ") - 1 + update->place.chat.len;
-    who.data = ngx_pnalloc(r->pool, who.len);
-
-    if (who.data == NULL) {
-        return;
-    }
-
-    ngx_sprintf(who.data, "%V in %V", &update->sender, &update->place.chat);
-
-    text = ngx_http_agentstream_text_escape(buf, &who);
-
-    ngx_log_error(NGX_LOG_WARN, r->connection->log, 0,
-                  "agentstream webhook: \"agentstream_chat_allow\" does not "
-                  "allow \"%V\"", &text);
-
-    ngx_memzero(&action, sizeof(ngx_http_agentstream_chat_action_t));
-
-    action.kind = NGX_HTTP_AGENTSTREAM_CHAT_SEND;
-    action.place = update->place;
-    action.message = update->message;
-    ngx_str_set(&action.text, "Sorry, I am not allowed to talk to you here.");
-
-    ngx_http_agentstream_delivery_tell(conf, &action);
 }
 
 

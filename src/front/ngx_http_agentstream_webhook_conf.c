@@ -21,6 +21,8 @@
 
 static ngx_int_t ngx_http_agentstream_webhook_option(ngx_conf_t *cf,
     ngx_str_t *arg, const char *name, ngx_http_complex_value_t **value);
+static ngx_uint_t ngx_http_agentstream_webhook_varies(
+    ngx_http_complex_value_t *value);
 static char *ngx_http_agentstream_webhook_check(ngx_conf_t *cf,
     ngx_http_agentstream_loc_conf_t *conf);
 
@@ -81,6 +83,11 @@ ngx_http_agentstream_webhook_chat(ngx_conf_t *cf, ngx_command_t *cmd,
 
     for (i = 3; i < cf->args->nelts; i++) {
 
+        if (ngx_strcmp(value[i].data, "poll") == 0) {
+            chat->poll = 1;
+            continue;
+        }
+
         rc = ngx_http_agentstream_webhook_option(cf, &value[i], "secret=",
                                                  &chat->secret);
 
@@ -97,7 +104,8 @@ ngx_http_agentstream_webhook_chat(ngx_conf_t *cf, ngx_command_t *cmd,
 
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "argument %ui of \"agentstream_chat\" must be "
-                           "\"secret=\" or \"verify=\" with a value", i);
+                           "\"poll\", or \"secret=\" or \"verify=\" with a "
+                           "value", i);
         return NGX_CONF_ERROR;
     }
 
@@ -222,6 +230,13 @@ ngx_http_agentstream_webhook_merge_conf(ngx_conf_t *cf,
 }
 
 
+static ngx_uint_t
+ngx_http_agentstream_webhook_varies(ngx_http_complex_value_t *value)
+{
+    return value && value->lengths;
+}
+
+
 static char *
 ngx_http_agentstream_webhook_check(ngx_conf_t *cf,
     ngx_http_agentstream_loc_conf_t *conf)
@@ -236,7 +251,28 @@ ngx_http_agentstream_webhook_check(ngx_conf_t *cf,
         return NGX_CONF_ERROR;
     }
 
-    if (conf->chat->secret == NULL) {
+    if (conf->chat->poll) {
+
+        if (conf->chat->platform->poll == NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%V\" cannot be polled",
+                               &conf->chat->platform->name);
+            return NGX_CONF_ERROR;
+        }
+
+        if (ngx_http_agentstream_webhook_varies(conf->route)
+            || ngx_http_agentstream_webhook_varies(conf->owner)
+            || ngx_http_agentstream_webhook_varies(conf->directory)
+            || ngx_http_agentstream_webhook_varies(conf->agent)
+            || ngx_http_agentstream_webhook_varies(conf->model))
+        {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "variables have no values in a location that "
+                               "is polled for updates");
+            return NGX_CONF_ERROR;
+        }
+
+    } else if (conf->chat->secret == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"agentstream_chat\" needs \"secret=\", because "
                            "anybody can send something to its location");

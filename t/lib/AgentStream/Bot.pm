@@ -15,7 +15,7 @@ our @ISA = qw(Exporter);
 our @EXPORT = qw(bot texts answer_to);
 
 
-# platform: telegram if not given; allow; chat: directives of the location;
+# platform: telegram if not given; poll: without a webhook; allow; chat: directives of the location;
 # api: directives of the locations that lead to the platforms; the others are
 # those of AgentStream->new() -> the environment, the platforms
 
@@ -24,6 +24,7 @@ sub bot {
     my $platform = delete $args{platform} // 'telegram';
     my $allow = delete $args{allow} // '1001';
     my $more = delete $args{chat} // '';
+    my $poll = delete $args{poll};
     my $api = delete $args{api};
     my $server = delete $args{server} // '';
 
@@ -33,16 +34,19 @@ sub bot {
     my $verify = $platform eq 'whatsapp' ? 'verify=' . $chat->secret('verify')
                                          : '';
 
+    my $how = $poll ? 'poll' : "secret=$secret $verify";
+
     $allow = "agentstream_chat_allow $allow;" if $allow;
 
     $t->{server} = $chat->locations($api) . "location = /hook {\n"
         . "agentstream /opencode/;\n"
-        . "agentstream_chat $platform /$platform-api/ secret=$secret $verify;\n"
+        . "agentstream_chat $platform /$platform-api/ $how;\n"
         . "$allow $more }\n$server";
 
     $t->start_nginx();
     $chat->config(webhook => { $platform =>
-                               "http://127.0.0.1:$t->{port}/hook" });
+                               "http://127.0.0.1:$t->{port}/hook" })
+        unless $poll;
 
     return ($t, $chat);
 }
