@@ -5,6 +5,7 @@
 // of the client is a failure: it warns when it has to remove something that
 // AG-UI does not know.
 
+import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { isDeepStrictEqual } from "node:util";
 
@@ -76,7 +77,7 @@ export function agent(threadId = thread(), options = {}) {
   return it;
 }
 
-export function say(it, content, id = crypto.randomUUID()) {
+export function say(it, content, id = randomUUID()) {
   it.addMessage({ id, role: "user", content });
 }
 

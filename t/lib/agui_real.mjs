@@ -110,6 +110,28 @@ await part("subagent", async () => {
   await same(it, "subagent");
 });
 
+await part("subagent asks", async () => {
+  const it = agent();
+  const asked = [];
+
+  say(it, "!call task " + JSON.stringify({ description: "x",
+    subagent_type: "general", prompt: [bash("echo asked of a child"), "!next",
+      '!say "Child."'].join("\n") }) + '\n!next\n!say "Parent."');
+  await run(it, (interrupt) => {
+    asked.push(interrupt);
+    return { reply: "once" };
+  });
+
+  is(asked.length, 1, "subagent asks: once");
+  ok(asked[0]?.subagentRunId, "subagent asks: by its name");
+  is(it.seen.filter((e) => e.type === "SUBAGENT_FINISHED")
+    .map((e) => e.outcome.type), ["suspended", "success"],
+    "subagent asks: it is suspended, and then finished");
+  ok(it.messages.some((m) => m.content === "Child." && m.subagentRunId),
+    "subagent asks: and goes on");
+  await same(it, "subagent asks");
+});
+
 await part("plan", async () => {
   const it = agent();
   const todo = (status) => "!call todowrite " + JSON.stringify({ todos: [

@@ -302,6 +302,29 @@ test_interrupt(void)
 
 
 static void
+test_plan(void)
+{
+    ngx_http_agentstream_wire_t  *wire;
+
+    static const char  *plan = "{\"entries\":[{\"content\":\"A\"}],"
+                               "\"_meta\":null}";
+
+    wire = &ngx_http_agentstream_wire_agui;
+
+    begin(wire);
+    run.state = 0;
+    give(wire, NGX_HTTP_AGENTSTREAM_RECORD_PLAN, 0, plan);
+    tap_ok(has("{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{\"plan\":["
+               "{\"content\":\"A\"}]}}"), "a plan for a client without state");
+    out[0] = '\0';
+    give(wire, NGX_HTTP_AGENTSTREAM_RECORD_PLAN, 0, plan);
+    tap_ok(has("{\"type\":\"STATE_DELTA\",\"delta\":[{\"op\":\"add\","
+               "\"path\":\"/plan\",\"value\":[{\"content\":\"A\"}]}]}"),
+           "and then its changes");
+}
+
+
+static void
 test_void(void)
 {
     ngx_http_agentstream_wire_t  *wire;
@@ -521,6 +544,7 @@ main(void)
 
     test_turn();
     test_interrupt();
+    test_plan();
     test_void();
     test_snapshot();
     test_input();
