@@ -22,7 +22,6 @@ static ngx_int_t ngx_http_agentstream_view_chunk(
     ngx_http_agentstream_view_t *view, ngx_http_agentstream_record_t *record);
 static void ngx_http_agentstream_view_newest(
     ngx_http_agentstream_view_t *view, ngx_uint_t kind, ngx_str_t *text);
-static void ngx_http_agentstream_view_trim(ngx_http_agentstream_view_t *view);
 static void ngx_http_agentstream_view_drop(ngx_http_agentstream_view_t *view,
     ngx_uint_t kind, size_t len);
 static void ngx_http_agentstream_view_cut(ngx_http_agentstream_view_t *view,
@@ -375,10 +374,9 @@ ngx_http_agentstream_view_add(ngx_http_agentstream_view_t *view,
 }
 
 
-/* gives up what is too old to be shown, a little more than is needed, so that
-   it does not happen at every chunk */
+/* a little more than is needed, so that it does not happen at every chunk */
 
-static void
+void
 ngx_http_agentstream_view_trim(ngx_http_agentstream_view_t *view)
 {
     size_t  max;

@@ -54,6 +54,9 @@ u_char *ngx_http_agentstream_view_room(ngx_http_agentstream_view_t *view,
 ngx_http_agentstream_view_item_t *ngx_http_agentstream_view_add(
     ngx_http_agentstream_view_t *view, ngx_uint_t kind, ngx_uint_t part);
 
+/* gives up what is too old to be shown */
+void ngx_http_agentstream_view_trim(ngx_http_agentstream_view_t *view);
+
 /* tool calls: one that begins, and what is known of its input */
 ngx_int_t ngx_http_agentstream_view_tool_start(
     ngx_http_agentstream_view_t *view, ngx_http_agentstream_record_t *record);

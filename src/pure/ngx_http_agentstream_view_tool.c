@@ -80,7 +80,13 @@ ngx_http_agentstream_view_tool_start(ngx_http_agentstream_view_t *view,
     item->name = p - line;
     view->attempt = 0;
 
-    return ngx_http_agentstream_view_line(view, item, line, p - line);
+    if (ngx_http_agentstream_view_line(view, item, line, p - line) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_view_trim(view);
+
+    return NGX_OK;
 }
 
 

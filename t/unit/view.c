@@ -507,6 +507,17 @@ test_long(void)
     pieces = final();
     tap_ok(pieces->nelts > 40, "%d pieces of an answer", (int) pieces->nelts);
 
+    /* nothing but tool calls */
+
+    fresh();
+
+    for (i = 0; i < 20000; i++) {
+        tool(1 + i, "bash", "{\"command\":\"true\"}");
+    }
+
+    tap_ok(view.nitems <= NGX_HTTP_AGENTSTREAM_VIEW_TOOLS
+           && view.size < 1024 * 1024, "tool calls are bounded, too");
+
     /* a single text that is longer than all that is kept */
 
     fresh();
