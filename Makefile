@@ -174,6 +174,10 @@ test-faults: deps-test build ## run 500 turns with faults that FAULT_SEED choose
 test-deb: deps-deb console ## install and upgrade the packages in fresh Debian systems
 	@util/test-deb $(RELEASES)
 
+.PHONY: test-matrix
+test-matrix: deps-test build ## test with several versions of nginx and OpenCode
+	@util/test-matrix
+
 .PHONY: test-load
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
 	@bench/held.mjs

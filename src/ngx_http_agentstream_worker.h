@@ -22,6 +22,9 @@
 
 typedef struct {
     struct ngx_http_agentstream_zone_s        *zone;
+    ngx_uint_t                                 outdated; /* an OpenCode that
+                                                            is not supported
+                                                            was reported */
     uint64_t                                  *stats;    /* see store.h */
     struct ngx_http_agentstream_calls_s       *calls;
     struct ngx_http_agentstream_clock_s       *clock;

@@ -160,6 +160,18 @@ ngx_int_t ngx_http_agentstream_opencode_directory(ngx_pool_t *pool,
 ngx_int_t ngx_http_agentstream_opencode_parent(ngx_pool_t *pool,
     ngx_str_t *answer, ngx_str_t *session, ngx_str_t *parent);
 
+/* the oldest version of OpenCode that is supported, and the length of the
+   longest one that is reported */
+#define NGX_HTTP_AGENTSTREAM_OPENCODE_MAJOR    1
+#define NGX_HTTP_AGENTSTREAM_OPENCODE_MINOR    14
+#define NGX_HTTP_AGENTSTREAM_OPENCODE_VERSION  32
+
+/* whether a session was made by an OpenCode that is not supported; its version
+   consists of digits and dots, and points into answer */
+ngx_uint_t ngx_http_agentstream_opencode_outdated(ngx_str_t *answer,
+    ngx_str_t *version);
+
+
 /* NGX_OK: this is an answer to GET or POST session, with this id, or with any
    id if session is NULL; NGX_DECLINED: it is not, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,

@@ -40,6 +40,59 @@ ngx_http_agentstream_opencode_failure(ngx_uint_t status, ngx_uint_t nonsense,
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_opencode_outdated(ngx_str_t *answer, ngx_str_t *version)
+{
+    u_char      *p, *last;
+    ngx_uint_t   i, numbers[2];
+
+    static u_char  name[] = "\"version\":\"";
+
+    ngx_str_null(version);
+
+    last = answer->data + answer->len;
+
+    /* a quote in a text is escaped, so this is the name of a member */
+
+    p = ngx_strlcasestrn(answer->data, last, name, sizeof(name) - 2);
+
+    if (p == NULL) {
+        return 0;
+    }
+
+    p += sizeof(name) - 1;
+    version->data = p;
+
+    for (i = 0; i < 2; i++) {
+        numbers[i] = 0;
+
+        if (p == last || *p < '0' || *p > '9') {
+            return 0;
+        }
+
+        while (p < last && *p >= '0' && *p <= '9' && numbers[i] < 100000) {
+            numbers[i] = numbers[i] * 10 + (*p++ - '0');
+        }
+
+        if (i == 0 && (p == last || *p++ != '.')) {
+            return 0;
+        }
+    }
+
+    while (p < last && ((*p >= '0' && *p <= '9') || *p == '.')
+           && p - version->data < NGX_HTTP_AGENTSTREAM_OPENCODE_VERSION)
+    {
+        p++;
+    }
+
+    version->len = p - version->data;
+
+    return numbers[0] < NGX_HTTP_AGENTSTREAM_OPENCODE_MAJOR
+           || (numbers[0] == NGX_HTTP_AGENTSTREAM_OPENCODE_MAJOR
+               && numbers[1] < NGX_HTTP_AGENTSTREAM_OPENCODE_MINOR);
+}
+
+
 ngx_int_t
 ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
     ngx_str_t *session)

@@ -13,12 +13,18 @@
 #include "ngx_http_agentstream_translate_int.h"
 
 
+/* white space at the end of a text that may be missing when it is stored */
+#define NGX_HTTP_AGENTSTREAM_TR_BLANKS  4
+
+
 static ngx_int_t ngx_http_agentstream_translate_text_add(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text);
 static ngx_int_t ngx_http_agentstream_translate_text_chunk(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_str_t *text);
+static ngx_uint_t ngx_http_agentstream_translate_text_trimmed(
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text);
 static ngx_int_t ngx_http_agentstream_translate_text_discard_stale(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part);
@@ -296,6 +302,11 @@ ngx_http_agentstream_translate_text_snapshot(
             return NGX_OK;
         }
 
+        if (ngx_http_agentstream_translate_text_trimmed(part, text)) {
+            ngx_http_agentstream_translate_part_close(tr, part);
+            return NGX_OK;
+        }
+
         if (ngx_http_agentstream_translate_text_discard(tr, part) != NGX_OK) {
             return NGX_ERROR;
         }
@@ -322,6 +333,57 @@ ngx_http_agentstream_translate_text_snapshot(
     part->nhalf = 0;
 
     return ngx_http_agentstream_translate_text_add(tr, part, &missing);
+}
+
+
+/*
+ * Whether the text is what was sent, without the white space at its end, which
+ * older versions of OpenCode remove when they store it.  Only a hash is known
+ * of what was sent, so a few endings are tried.
+ */
+
+static ngx_uint_t
+ngx_http_agentstream_translate_text_trimmed(
+    ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
+{
+    u_char                            ch[NGX_HTTP_AGENTSTREAM_TR_BLANKS];
+    size_t                            n, j;
+    ngx_str_t                         end;
+    ngx_uint_t                        i;
+    ngx_http_agentstream_json_hash_t  trimmed, whole;
+
+    static const u_char  blanks[] = " \n\t\r";
+
+    ngx_http_agentstream_json_hash_init(&trimmed);
+    ngx_http_agentstream_json_hash(&trimmed, text);
+
+    if (text->len == 0
+        || part->sent.len <= trimmed.len
+        || part->sent.len - trimmed.len > NGX_HTTP_AGENTSTREAM_TR_BLANKS)
+    {
+        return 0;
+    }
+
+    n = part->sent.len - trimmed.len;
+
+    end.data = ch;
+    end.len = n;
+
+    for (i = 0; i < (ngx_uint_t) 1 << (2 * n); i++) {
+
+        for (j = 0; j < n; j++) {
+            ch[j] = blanks[(i >> (2 * j)) & 3];
+        }
+
+        whole = trimmed;
+        ngx_http_agentstream_json_hash(&whole, &end);
+
+        if (whole.hash == part->sent.hash) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

@@ -140,11 +140,48 @@ test_choices(void)
 }
 
 
+static void
+is_outdated(const char *json, ngx_uint_t outdated, const char *version)
+{
+    ngx_str_t  answer, got;
+
+    answer.data = (u_char *) json;
+    answer.len = strlen(json);
+
+    tap_is(ngx_http_agentstream_opencode_outdated(&answer, &got), outdated,
+           json);
+
+    if (outdated) {
+        tap_ok(got.len == strlen(version)
+               && memcmp(got.data, version, got.len) == 0, version);
+    }
+}
+
+
+static void
+test_version(void)
+{
+    is_outdated("{\"id\":\"ses_1\",\"version\":\"1.18.33\"}", 0, "");
+    is_outdated("{\"version\":\"1.14.0\"}", 0, "");
+    is_outdated("{\"version\":\"2.0.0\"}", 0, "");
+    is_outdated("{\"version\":\"1.13.9\"}", 1, "1.13.9");
+    is_outdated("{\"title\":\"\\\"version\\\":\\\"0.1\\\"\","
+                "\"version\":\"1.2.27\"}", 1, "1.2.27");
+    is_outdated("{\"version\":\"0.9\"}", 1, "0.9");
+    is_outdated("{\"version\":\"1.2.3\\n[alert] x\"}", 1, "1.2.3");
+    is_outdated("{\"version\":\"local\"}", 0, "");
+    is_outdated("{\"version\":\"1\"}", 0, "");
+    is_outdated("{\"version\":\"", 0, "");
+    is_outdated("{}", 0, "");
+}
+
+
 int
 main(void)
 {
     test_directory();
     test_choices();
+    test_version();
 
     return tap_done();
 }

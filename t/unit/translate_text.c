@@ -51,6 +51,20 @@ test_deltas(void)
            "discard msg_a 6..7\nagent_message msg_a 'one two three'",
            "a lost delta in the middle");
 
+    text("prt_4", "msg_a", "", 0);
+    delta("prt_4", "msg_a", "four");
+    delta("prt_4", "msg_a", " \\n");
+    text("prt_4", "msg_a", "four", 1);
+    expect("agent_message msg_a 'four'\nagent_message msg_a ' \n'",
+           "stored without the white space at its end");
+
+    text("prt_5", "msg_a", "", 0);
+    delta("prt_5", "msg_a", "five!");
+    text("prt_5", "msg_a", "five", 1);
+    expect("agent_message msg_a 'five!'\ndiscard msg_a 12..12\n"
+           "agent_message msg_a 'five'",
+           "stored without something else at its end");
+
     delta("prt_3", "msg_a", "x");
     event(ROOT, "message.part.delta", "'messageID':'msg_a','partID':'prt_9',"
           "'field':'output','delta':'x'");
