@@ -76,6 +76,7 @@ static ngx_conf_enum_t  ngx_http_agentstream_packets[] = {
 
 static ngx_conf_enum_t  ngx_http_agentstream_protocols[] = {
     { ngx_string("packets"), NGX_HTTP_AGENTSTREAM_PROTOCOL_PACKETS },
+    { ngx_string("ai-sdk"), NGX_HTTP_AGENTSTREAM_PROTOCOL_AISDK },
     { ngx_string("ag-ui"), NGX_HTTP_AGENTSTREAM_PROTOCOL_AGUI },
     { ngx_null_string, 0 }
 };

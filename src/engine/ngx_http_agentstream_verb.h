@@ -90,6 +90,12 @@ ngx_int_t ngx_http_agentstream_verb_turn(ngx_http_agentstream_target_t *target,
     ngx_pool_t *pool, ngx_http_agentstream_store_state_t *state);
 
 
+/* whether the turn, which is kept, has asked all these questions or permission
+   requests, of ngx_str_t; nothing is asked of OpenCode.  NGX_OK: it has, or its
+   records are not kept any more; NGX_DECLINED, NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_verb_asked(ngx_str_t *turn, ngx_array_t *ids);
+
+
 /* the caller no longer waits: a call that has begun to change something
    continues to its end, anything else is given up */
 void ngx_http_agentstream_verb_leave(ngx_http_agentstream_verb_t *verb);

@@ -36,6 +36,7 @@ typedef struct {
     void                                *context;  /* the request of the
                                                       state */
     uint64_t                             skip;
+    ngx_uint_t                           optional;
     ngx_uint_t                           retry;    /* send how long to wait
                                                       before reconnecting */
     ngx_uint_t                           live;     /* it has had all packets
@@ -91,6 +92,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     reader->failed = args->failed;
     reader->context = args->context;
     reader->skip = args->skip;
+    reader->optional = args->optional;
     reader->retry = !args->sender;
     reader->live = args->sender;
 
@@ -179,6 +181,14 @@ ngx_http_agentstream_reader_take(void *data,
     out = reader->output;
     p = NULL;
     rc = NGX_OK;
+
+    if (batch->status == NGX_HTTP_NOT_FOUND && reader->optional
+        && !reader->request->header_sent)
+    {
+        ngx_http_agentstream_follower_close(&reader->follower);
+        ngx_http_agentstream_reader_failed(reader, NGX_DECLINED);
+        return NGX_DONE;
+    }
 
     if (batch->status >= NGX_HTTP_SPECIAL_RESPONSE
         && !reader->request->header_sent

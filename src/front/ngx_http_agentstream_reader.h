@@ -46,6 +46,9 @@ typedef struct {
                                                       first packet on */
     unsigned                             follow:1; /* continue with later
                                                       turns */
+    unsigned                             optional:1;   /* if there is no such
+                                                          session, there is
+                                                          nothing to read */
 } ngx_http_agentstream_reader_args_t;
 
 

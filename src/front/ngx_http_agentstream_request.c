@@ -49,7 +49,8 @@ static ngx_http_agentstream_request_protocol_t
     *ngx_http_agentstream_request_protocols[] =
 {
     &ngx_http_agentstream_request_packets,
-    &ngx_http_agentstream_request_agui
+    &ngx_http_agentstream_request_agui,
+    &ngx_http_agentstream_request_aisdk
 };
 
 

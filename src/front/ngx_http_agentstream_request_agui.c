@@ -149,7 +149,7 @@ ngx_http_agentstream_request_agui_prompt(
     ngx_int_t                      rc;
     ngx_http_agentstream_prompt_t  prompt;
 
-    if (ngx_http_agentstream_request_prompt(ra->req, &ra->input.prompt,
+    if (ngx_http_agentstream_request_prompt(ra->req, &ra->input.prompt, 0,
                                             &prompt, &rc)
         != NGX_OK)
     {

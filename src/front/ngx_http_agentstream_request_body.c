@@ -196,13 +196,16 @@ ngx_http_agentstream_request_body(ngx_http_agentstream_request_t *req,
 
 ngx_int_t
 ngx_http_agentstream_request_prompt(ngx_http_agentstream_request_t *req,
-    ngx_str_t *text, ngx_http_agentstream_prompt_t *prompt, ngx_int_t *rc)
+    ngx_str_t *text, ngx_uint_t allowed, ngx_http_agentstream_prompt_t *prompt,
+    ngx_int_t *rc)
 {
     ngx_http_agentstream_fields_conf_t  fields;
 
     if (ngx_http_agentstream_request_fields(req, &fields, rc) != NGX_OK) {
         return NGX_DECLINED;
     }
+
+    fields.allowed |= allowed;
 
     *rc = ngx_http_agentstream_prompt_build(req->request->pool, &fields, text,
                                          NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN,

@@ -101,6 +101,9 @@ extern ngx_http_agentstream_request_protocol_t
 /* docs/protocols.md, "AG-UI" */
 extern ngx_http_agentstream_request_protocol_t
     ngx_http_agentstream_request_agui;
+/* docs/protocols.md, "ai-sdk" */
+extern ngx_http_agentstream_request_protocol_t
+    ngx_http_agentstream_request_aisdk;
 
 
 /* the path after the location's name; points into the request's URI */
@@ -242,9 +245,10 @@ void ngx_http_agentstream_request_finish(ngx_http_agentstream_request_t *req,
 ngx_int_t ngx_http_agentstream_request_body(
     ngx_http_agentstream_request_t *req, ngx_uint_t kind,
     ngx_http_agentstream_body_t *body, ngx_int_t *rc);
-/* the same for a prompt, in the form of prompt.h */
+/* the same for a prompt, whose text may be the body; allowed: fields that it
+   may have whatever "agentstream_fields" says */
 ngx_int_t ngx_http_agentstream_request_prompt(
-    ngx_http_agentstream_request_t *req, ngx_str_t *text,
+    ngx_http_agentstream_request_t *req, ngx_str_t *text, ngx_uint_t allowed,
     ngx_http_agentstream_prompt_t *prompt, ngx_int_t *rc);
 
 /* the response to a body that was refused (NGX_DECLINED), or for which there

@@ -45,7 +45,8 @@ ngx_http_agentstream_request_send_message(ngx_http_agentstream_request_t *req)
     ngx_int_t                      rc;
     ngx_http_agentstream_prompt_t  prompt;
 
-    if (ngx_http_agentstream_request_prompt(req, &req->body, &prompt, &rc)
+    if (ngx_http_agentstream_request_prompt(req, &req->body, 0, &prompt,
+                                            &rc)
         != NGX_OK)
     {
         return rc;
