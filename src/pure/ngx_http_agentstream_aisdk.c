@@ -355,14 +355,14 @@ u_char *
 ngx_http_agentstream_aisdk_step(ngx_http_agentstream_aisdk_state_t *s,
     u_char *p)
 {
+    p = ngx_http_agentstream_aisdk_start(s, p);
+
     if (s->step) {
         return p;
     }
 
     s->step = 1;
     s->nsteps++;
-
-    p = ngx_http_agentstream_aisdk_start(s, p);
 
     return ngx_http_agentstream_aisdk_cpy(p,
                                       "data: {\"type\":\"start-step\"}\n\n");
@@ -411,6 +411,8 @@ ngx_http_agentstream_aisdk_origin(ngx_http_agentstream_aisdk_state_t *s,
     {
         return p;
     }
+
+    p = ngx_http_agentstream_aisdk_start(s, p);
 
     if (s->message_len) {
         p = ngx_http_agentstream_aisdk_end_step(s, p);

@@ -106,8 +106,9 @@ export class Chat extends AbstractChat {
     return this.messages.at(-1);
   }
 
+  // of the assistant
   text(type = "text") {
-    return textOf(this.last, type);
+    return this.last?.role === "assistant" ? textOf(this.last, type) : "";
   }
 
   tools() {
