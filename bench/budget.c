@@ -15,6 +15,7 @@
  *     tools      turns with calls and large outputs, translated
  *     packets    the turns of "text", translated and written for a client
  *     agui       the same for a client of AG-UI
+ *     aisdk      the same for a client of the AI SDK
  *
  * The program prints how many events and packets there were, so that a count
  * per event can be told.
@@ -27,6 +28,7 @@
 #include <stdio.h>
 
 #include "ngx_http_agentstream_agui.h"
+#include "ngx_http_agentstream_aisdk.h"
 #include "ngx_http_agentstream_json.h"
 #include "ngx_http_agentstream_opencode.h"
 #include "ngx_http_agentstream_sse.h"
@@ -75,6 +77,7 @@ void budget_tools(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
 void budget_packets(budget_t *b, ngx_str_t *capture)
     __attribute__((noinline));
 void budget_agui(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
+void budget_aisdk(budget_t *b, ngx_str_t *capture) __attribute__((noinline));
 
 
 static u_char *
@@ -311,6 +314,13 @@ budget_agui(budget_t *b, ngx_str_t *capture)
 }
 
 
+void
+budget_aisdk(budget_t *b, ngx_str_t *capture)
+{
+    spell(b, capture, &ngx_http_agentstream_aisdk_wire, NULL);
+}
+
+
 static ngx_str_t
 slurp(const char *name)
 {
@@ -438,6 +448,7 @@ main(void)
     run(&b, "tools", budget_tools, tools);
     run(&b, "packets", budget_packets, text);
     run(&b, "agui", budget_agui, text);
+    run(&b, "aisdk", budget_aisdk, text);
 
     ngx_http_agentstream_json_destroy(&b.json);
     free(b.packet);

@@ -68,7 +68,7 @@ for my $name (sort keys %budget) {
 
 # what another protocol may cost, compared with packets
 
-for my $name (grep { $_ eq 'agui' } keys %count) {
+for my $name (grep { /^(?:agui|aisdk)$/ } sort keys %count) {
     my $ratio = $count{$name} / $count{packets};
 
     ok($ratio <= 1.3, sprintf '%s: %.2f of packets', $name, $ratio);

@@ -24,8 +24,7 @@
 typedef struct {
     ngx_http_agentstream_request_t      *req;
     ngx_http_agentstream_aisdk_chat_t    chat;
-    ngx_array_t                          answered;     /* ids of what waits,
-                                                          of ngx_str_t */
+    ngx_array_t                          answered;     /* ids, of ngx_str_t */
     ngx_uint_t                           next;     /* the answer to be sent */
     ngx_int_t                            rc;       /* result of the response, if
                                                       the last one has failed */
@@ -186,12 +185,14 @@ ngx_http_agentstream_request_chat_continue(
 
     rc = ngx_http_agentstream_request_chat_check(c, &state);
 
-    return (rc == NGX_OK) ? ngx_http_agentstream_request_chat_answer(c) : rc;
+    return (rc == NGX_DECLINED) ? ngx_http_agentstream_request_chat_answer(c)
+                                : rc;
 }
 
 
 /* what was answered elsewhere does not wait any more, which is fine; but the
-   turn must have asked it */
+   turn must have asked it.  NGX_DECLINED: nothing to object, anything else is
+   what the handler returns */
 
 static ngx_int_t
 ngx_http_agentstream_request_chat_check(ngx_http_agentstream_request_chat_t *c,
@@ -226,7 +227,7 @@ ngx_http_agentstream_request_chat_check(ngx_http_agentstream_request_chat_t *c,
             }
         }
 
-        id = ngx_array_push(n < state->nasks ? &c->answered : &others);
+        id = ngx_array_push(&c->answered);
         if (id == NULL) {
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
@@ -241,6 +242,13 @@ ngx_http_agentstream_request_chat_check(ngx_http_agentstream_request_chat_t *c,
         }
 
         if (n == state->nasks) {
+            id = ngx_array_push(&others);
+            if (id == NULL) {
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+            }
+
+            *id = answers[i].id;
+
             /* not to be sent */
             answers[i].id.len = 0;
         }
@@ -264,7 +272,7 @@ ngx_http_agentstream_request_chat_check(ngx_http_agentstream_request_chat_t *c,
                               "asked", NULL);
     }
 
-    return NGX_OK;
+    return NGX_DECLINED;
 }
 
 

@@ -187,29 +187,41 @@ ngx_http_agentstream_aisdk_resolved(ngx_http_agentstream_aisdk_state_t *s,
 void
 ngx_http_agentstream_aisdk_waits(ngx_http_agentstream_aisdk_state_t *s)
 {
-    ngx_uint_t                          i;
-    ngx_http_agentstream_aisdk_ask_t   *asks;
-    ngx_http_agentstream_aisdk_tool_t  *tool;
+    ngx_uint_t                         i;
+    ngx_http_agentstream_aisdk_ask_t  *asks;
 
     s->state.waits = 0;
+
+    if (s->state.silent) {
+        return;
+    }
+
     asks = s->asks.elts;
 
     for (i = 0; i < s->asks.nelts; i++) {
-
-        tool = asks[i].part
-               ? ngx_http_agentstream_aisdk_tool_find(s, asks[i].part) : NULL;
-
-        /* OpenCode asks before it tells the input of the call, which follows at
-           once */
-
-        if ((tool == NULL || tool->input || asks[i].aged)
-            && !asks[i].answered && !s->state.silent)
-        {
+        if (!asks[i].answered) {
             s->state.waits = 1;
         }
-
-        asks[i].aged = 1;
     }
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_aisdk_asks(ngx_http_agentstream_aisdk_state_t *s,
+    ngx_uint_t part)
+{
+    ngx_uint_t                         i;
+    ngx_http_agentstream_aisdk_ask_t  *asks;
+
+    asks = s->asks.elts;
+
+    for (i = 0; i < s->asks.nelts; i++) {
+        if (asks[i].part == part && asks[i].shown && !asks[i].answered) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -430,8 +442,9 @@ ngx_http_agentstream_aisdk_continue(ngx_http_agentstream_aisdk_state_t *s)
 
         tool = ngx_http_agentstream_aisdk_tool_find(s, asks[i].part);
 
-        if (tool && !asks[i].own) {
+        if (tool && !tool->input && !asks[i].own) {
             tool->input = 1;
+            tool->guessed = 1;
         }
 
         for (n = 0; id && n < s->state.answered->nelts; n++) {

@@ -43,6 +43,8 @@ typedef struct {
                                                       announced */
     unsigned                             input:1;  /* the client has its
                                                       input */
+    unsigned                             guessed:1;    /* from the permission
+                                                          request */
     unsigned                             denied:1; /* the client has refused its
                                                       permission */
 } ngx_http_agentstream_aisdk_tool_t;
@@ -61,7 +63,6 @@ typedef struct {
     unsigned                             own:1;        /* as a tool call of its
                                                           own */
     unsigned                             answered:1;   /* by the client */
-    unsigned                             aged:1;       /* a record followed */
 } ngx_http_agentstream_aisdk_ask_t;
 
 
@@ -126,6 +127,10 @@ u_char *ngx_http_agentstream_aisdk_show(
 
 
 ngx_http_agentstream_aisdk_tool_t *ngx_http_agentstream_aisdk_tool_find(
+    ngx_http_agentstream_aisdk_state_t *s, ngx_uint_t part);
+
+/* whether the client is asked something at this tool call */
+ngx_uint_t ngx_http_agentstream_aisdk_asks(
     ngx_http_agentstream_aisdk_state_t *s, ngx_uint_t part);
 
 void ngx_http_agentstream_aisdk_asked(ngx_http_agentstream_aisdk_state_t *s,

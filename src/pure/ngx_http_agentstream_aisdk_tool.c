@@ -81,7 +81,15 @@ ngx_http_agentstream_aisdk_tool(ngx_http_agentstream_aisdk_state_t *s,
         return p;
     }
 
-    if (!tool->input && tool->step == s->nsteps) {
+    /* OpenCode asks before it tells the input of a call, which follows at
+       once */
+
+    if ((!tool->input
+         || (tool->guessed
+             && !ngx_http_agentstream_aisdk_asks(s, record->part)))
+        && tool->step == s->nsteps)
+    {
+        tool->guessed = 0;
         name = ngx_http_agentstream_aisdk_tool_name(json);
 
         v = ngx_http_agentstream_json_get(json, json->root, "title");
@@ -287,16 +295,22 @@ ngx_http_agentstream_aisdk_tool_failed(u_char *p, ngx_str_t *id,
 
     v = ngx_http_agentstream_json_get(json, json->root, "rawOutput");
     v = ngx_http_agentstream_json_get(json, v, "error");
-    error = ngx_http_agentstream_json_raw(json, v);
+
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        error = ngx_http_agentstream_json_raw(json, v);
+
+    } else {
+        ngx_str_set(&error, "\"The tool failed\"");
+    }
 
     p = ngx_sprintf(p, "data: {\"type\":\"tool-output-error\","
                     "\"toolCallId\":%V,\"dynamic\":true,"
                     "\"providerExecuted\":true,\"errorText\":", id);
 
-    p = (ngx_http_agentstream_json_type(json, v)
-         == NGX_HTTP_AGENTSTREAM_JSON_STRING)
-        ? ngx_http_agentstream_record_slice(p, record, &error)
-        : ngx_http_agentstream_aisdk_cpy(p, "\"The tool failed\"");
+    p = v ? ngx_http_agentstream_record_slice(p, record, &error)
+          : ngx_cpymem(p, error.data, error.len);
 
     return ngx_http_agentstream_aisdk_cpy(p, "}\n\n");
 }

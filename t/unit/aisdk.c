@@ -295,13 +295,35 @@ test_asked(void)
     begin(0, NULL);
     call(1, "c1", "pending");
     ask(ASKED, ASK, "1", "c1");
-    tap_is(state->waits, 0, "the input of the call is awaited");
+    tap_is(state->waits, 1, "the client is asked");
     call(1, "c1", "in_progress");
-    tap_is(state->waits, 1, "now the client is asked");
 
     is(START "{start-step}" CALLED("c1")
        "{tool-approval-request,\"approvalId\":\"per_1\",\"toolCallId\":\"c1\"}"
        PAUSED("3"), "an approval of the call");
+
+    begin(0, NULL);
+    call(1, "c1", "pending");
+    ask(ASKED, ASK, "1", "c1");
+
+    is(START "{start-step}{tool-input-start,\"toolCallId\":\"c1\","
+       "\"toolName\":\"bash\",\"dynamic\":true,\"providerExecuted\":true}"
+       "{tool-input-available,\"toolCallId\":\"c1\",\"toolName\":\"bash\","
+       "\"dynamic\":true,\"providerExecuted\":true,\"title\":\"T\","
+       "\"input\":{\"b\":2}}"
+       "{tool-approval-request,\"approvalId\":\"per_1\",\"toolCallId\":\"c1\"}"
+       PAUSED("2"), "an approval of a call whose input is not known yet");
+
+    begin(2, "per_1");
+    call(1, "c1", "pending");
+    ask(ASKED, ASK, "1", "c1");
+    call(1, "c1", "in_progress");
+    ask(RESOLVED, REPLY, "1", "once");
+
+    is(START "{tool-input-available,\"toolCallId\":\"c1\","
+       "\"toolName\":\"bash\",\"dynamic\":true,\"providerExecuted\":true,"
+       "\"title\":\"T\",\"input\":{\"a\":1}}{finish-step}{start-step}[DONE]",
+       "which follows");
 
     /* the same turn, continued with a refusal */
 
