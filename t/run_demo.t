@@ -83,7 +83,7 @@ sub refused {
 }
 
 
-@port{qw(PORT OPENCODE_PORT MODEL_PORT)} = free_ports(3);
+@port{qw(PORT OPENCODE_PORT MODEL_PORT PHONE_PORT)} = free_ports(4);
 
 my $demo = demo('first');
 my ($curl) = up($demo) =~ /^ +(curl .*\\\n.*)$/m;
@@ -101,16 +101,19 @@ check_turn($c, 'the printed line');
 
 # another one
 
-my @other = free_ports(3);
+my @other = free_ports(4);
 
 refused('port', qr/port $port{PORT} is occupied.* PORT=<port>/);
-refused('opencode port', qr/port $port{OPENCODE_PORT} is occupied/,
+refused('phone port', qr/port $port{PHONE_PORT} is occupied/,
         PORT => $other[0]);
+refused('opencode port', qr/port $port{OPENCODE_PORT} is occupied/,
+        PORT => $other[0], PHONE_PORT => $other[3]);
 refused('model port', qr/port $port{MODEL_PORT} is occupied/,
-        PORT => $other[0], OPENCODE_PORT => $other[1]);
+        PORT => $other[0], PHONE_PORT => $other[3],
+        OPENCODE_PORT => $other[1]);
 refused('other ports', qr/another "make run" uses .*\/run;/,
-        PORT => $other[0], OPENCODE_PORT => $other[1],
-        MODEL_PORT => $other[2]);
+        PORT => $other[0], PHONE_PORT => $other[3],
+        OPENCODE_PORT => $other[1], MODEL_PORT => $other[2]);
 ok(-s "$t->{dir}/run/access.log", 'the first one keeps its logs');
 
 # Ctrl-C while the agent runs commands, one of them left by its parent
