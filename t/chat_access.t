@@ -60,6 +60,8 @@ is(say_in(-600, 1001, '/help@agent_bot'), 200, 'one of us in their group');
 sleep(1);
 is(scalar(texts($chat, 'telegram', 2002)), 1, 'once');
 is(scalar @{ $t->control('log') }, 0, 'and OpenCode does not know');
+unlike(join("\n", map { texts($chat, 'telegram', $_) } -500, -600),
+       qr/Write to me/, 'in a group both must be allowed');
 like($t->log_text(), qr/does not allow "2002 in 2002"/, 'it is logged');
 
 # a group: only when the bot is meant
