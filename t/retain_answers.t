@@ -212,7 +212,9 @@ my @held = map { { s => $t->session(), status => $_ } } 0, 500;
 my $unanswered = $t->session();
 
 for (@held, { s => $unanswered }) {
-    $_->{c} = $t->send_message($_->{s}, 'text:600:8:20');
+    # those that are interrupted must run until then, also under valgrind
+    $_->{c} = $t->send_message($_->{s}, exists $_->{status}
+                                        ? 'text:600:8:80' : 'text:600:8:20');
     hear($t, $_->{c}, 5);
 }
 
