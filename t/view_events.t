@@ -121,6 +121,18 @@ is(index($got[0]{content}, $before), 0, 'reconnected: what is there, at once');
 is($got[-1]{content}, joined_text($c), 'reconnected: all of it');
 
 
+# a pause: only the seconds change
+
+$s = $t->session();
+$c = $t->open(send_to($s, 'text:3:24:800'));
+hear($t, $c, 1);
+$d = events($t, $s, undef, query => 'view=progress&interval=100ms');
+$t->wait([$c, $d]);
+@got = map { $_->{text} } snapshots($d, 'a pause');
+is(scalar(grep { $got[$_] eq $got[$_ - 1] } 1 .. $#got), 0,
+   'progress: each says something new');
+
+
 # tools, thoughts, discarded text, errors, questions
 
 my %turns = turns('text-reasoning', 'read-ok', 'error-401',
