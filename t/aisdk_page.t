@@ -1,0 +1,45 @@
+#!/usr/bin/perl
+
+# The example page with the newest AI SDK in headless Chromium, on nginx,
+# OpenCode and a scripted model: text while it streams, a page that is loaded
+# again in the middle of a turn, two tabs, tools, the plan, approvals, a
+# question, stop, an error.
+#
+# Broken by: a response that a browser gets only at the end, a stream that is
+# not told from its beginning, an answer that cannot be given from a page, a
+# policy that forbids the page's own parts.
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
+use AgentStream::Node qw(node_tap node_modules);
+
+my $root = "$FindBin::Bin/..";
+my $build = AgentStream->build();
+
+plan(skip_all => 'no chromium') unless -x '/usr/bin/chromium';
+node_modules('npm-ai-sdk', 'ai');
+
+my $modules = node_modules('npm-console', 'playwright-core');
+
+system("node \"$root/examples/build.mjs\" \"$build\" >/dev/null") == 0
+    or die "the examples were not built\n";
+
+my $t = AgentStream->new(opencode => 'real', timeout => 150, workers => 2,
+    config => { permission => {
+        bash => { '*' => 'allow', 'echo asked*' => 'ask' } } },
+    server => <<"EOC");
+        root $build/console;
+        include $root/conf/console.conf;
+
+        location /api/chat {
+            agentstream /opencode/;
+            agentstream_protocol ai-sdk;
+        }
+EOC
+
+node_tap("$FindBin::Bin/judges/ai-sdk/page.mjs", MODULES => $modules,
+    BASE => "http://127.0.0.1:$t->{port}", MASTER => $t->{master}{pid});
+
+$t->done();
