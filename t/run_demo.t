@@ -186,7 +186,7 @@ is($t->request('GET', "/sessions/$id", port => $bob)->status(), 404,
 is($t->request('GET', '/', port => $bob)->status(), 200, 'bob has a console');
 
 refused('bob', qr/port $bob is occupied.* BOB_PORT=<port>/, OWNERS => 1,
-        PORT => $other[0], BOB_PORT => $bob);
+        PORT => $other[0], PHONE_PORT => $other[3], BOB_PORT => $bob);
 is($demo->stop('TERM', 30), 0, 'SIGTERM ends that, too');
 
 $t->done();
