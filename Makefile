@@ -178,6 +178,11 @@ test-deb: deps-deb console ## install and upgrade the packages in fresh Debian s
 test-matrix: deps-test build ## test with several versions of nginx and OpenCode
 	@util/test-matrix
 
+# Several nginx and a Redis server; some of it is a part of "make test".
+.PHONY: test-machines
+test-machines: deps-test build ## run the tests of several machines, and break what they rely on
+	@AGENTSTREAM_MACHINES=1 util/test plain $(sort $(wildcard t/machines_*.t))
+
 .PHONY: test-load
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
 	@bench/held.mjs

@@ -24,6 +24,7 @@
 #include "ngx_http_agentstream_module_value.h"
 #include "ngx_http_agentstream_notify.h"
 #include "ngx_http_agentstream_output.h"
+#include "ngx_http_agentstream_remote.h"
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_status.h"
 #include "ngx_http_agentstream_turn.h"
@@ -125,6 +126,20 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       NGX_HTTP_MAIN_CONF_OFFSET,
       0,
       NULL },
+
+    { ngx_string("agentstream_store"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE123,
+      ngx_http_agentstream_module_store,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("agentstream_store_failure"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_enum_slot,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_main_conf_t, store_failure),
+      &ngx_http_agentstream_module_failure },
 
     { ngx_string("agentstream_route"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -417,6 +432,7 @@ ngx_http_agentstream_create_main_conf(ngx_conf_t *cf)
      *     amcf->zone = NULL;
      *     amcf->accounts = 0;
      *     amcf->places = NULL;
+     *     amcf->remote = NULL;
      *     amcf->used = 0;
      */
 
@@ -429,6 +445,7 @@ ngx_http_agentstream_create_main_conf(ngx_conf_t *cf)
 
     amcf->zone_size = NGX_CONF_UNSET_SIZE;
     amcf->retain = NGX_CONF_UNSET_MSEC;
+    amcf->store_failure = NGX_CONF_UNSET_UINT;
 
     return amcf;
 }
@@ -444,6 +461,8 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
 
     ngx_conf_init_size_value(amcf->zone_size, 64 * 1024 * 1024);
     ngx_conf_init_msec_value(amcf->retain, 600000);
+    ngx_conf_init_uint_value(amcf->store_failure,
+                             NGX_HTTP_AGENTSTREAM_STORE_REFUSE);
 
     if (!amcf->used) {
         return NGX_CONF_OK;
@@ -704,7 +723,8 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
         || ngx_http_agentstream_hub_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_line_init_worker(cycle) != NGX_OK
-        || ngx_http_agentstream_delivery_init_worker(cycle) != NGX_OK)
+        || ngx_http_agentstream_delivery_init_worker(cycle) != NGX_OK
+        || ngx_http_agentstream_remote_init_worker(cycle, amcf) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -741,5 +761,6 @@ ngx_http_agentstream_exit_process(ngx_cycle_t *cycle)
     ngx_http_agentstream_hub_exit();
     ngx_http_agentstream_notify_exit_worker();
     ngx_http_agentstream_output_exit_worker();
+    ngx_http_agentstream_remote_exit_worker(ngx_http_agentstream_worker->zone);
     ngx_http_agentstream_store_exit_worker(ngx_http_agentstream_worker->zone);
 }

@@ -36,6 +36,9 @@
 #define NGX_HTTP_AGENTSTREAM_PACKETS_ALL    0
 #define NGX_HTTP_AGENTSTREAM_PACKETS_CORE   1
 
+#define NGX_HTTP_AGENTSTREAM_STORE_REFUSE   0
+#define NGX_HTTP_AGENTSTREAM_STORE_LOCAL    1
+
 #define NGX_HTTP_AGENTSTREAM_ASK            0
 #define NGX_HTTP_AGENTSTREAM_ALLOW          1
 #define NGX_HTTP_AGENTSTREAM_DENY           2
@@ -65,6 +68,13 @@ typedef struct {
     ngx_shm_zone_t                      *zone;
     size_t                               zone_size;
     ngx_msec_t                           retain;
+
+    /* several machines */
+    void                                *remote;     /* the server, see
+                                                        remote.h; NULL: one
+                                                        machine */
+    ngx_uint_t                           store_failure;
+
     ngx_uint_t                           used;       /* a location has
                                                         "agentstream" or
                                                         "agentstream_status" */

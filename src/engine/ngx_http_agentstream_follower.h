@@ -31,7 +31,7 @@
  * The number of the last record of a rebuilt turn.  No journal reaches it, so
  * a client that returns with it has seen the whole turn.
  */
-#define NGX_HTTP_AGENTSTREAM_FOLLOWER_LAST  999999999999999
+#define NGX_HTTP_AGENTSTREAM_FOLLOWER_LAST  NGX_HTTP_AGENTSTREAM_LAST
 
 
 /* what a consumer gets at a time; it is valid until the consumer returns */

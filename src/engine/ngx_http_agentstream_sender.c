@@ -70,6 +70,16 @@ ngx_http_agentstream_sender_created(void *data, ngx_int_t rc, ngx_str_t *id)
 {
     ngx_http_agentstream_sender_t *sender = data;
 
+    if ((rc == NGX_BUSY || rc == NGX_DECLINED) && !sender->watching) {
+        /* the turn may be another machine's, and so may the next ones */
+
+        sender->watching = 1;
+        (void) ngx_http_agentstream_store_watch(
+                              ngx_http_agentstream_worker->zone,
+                              &sender->watch, &sender->args.target.key, id, 1,
+                              NULL);
+    }
+
     if (rc == NGX_BUSY) {
         ngx_http_agentstream_sender_busy(sender, id);
         return;
@@ -81,6 +91,14 @@ ngx_http_agentstream_sender_created(void *data, ngx_int_t rc, ngx_str_t *id)
         ngx_http_agentstream_sender_refused(sender,
                                             NGX_HTTP_SERVICE_UNAVAILABLE,
                                             "Out of zone memory", NULL);
+        return;
+    }
+
+    if (rc == NGX_ABORT) {
+        ngx_http_agentstream_sender_refused(sender,
+                                            NGX_HTTP_SERVICE_UNAVAILABLE,
+                                            "The store cannot be reached",
+                                            NULL);
         return;
     }
 
@@ -202,6 +220,9 @@ ngx_http_agentstream_sender_leave(ngx_http_agentstream_sender_t *sender)
 {
     ngx_http_agentstream_sender_dequeue(sender);
     ngx_http_agentstream_turn_forget_creator(&sender->creator);
+
+    ngx_http_agentstream_store_unwatch(ngx_http_agentstream_worker->zone,
+                                       &sender->watch);
 
     if (sender->counted) {
         sender->counted = 0;

@@ -47,6 +47,9 @@ typedef struct {
     /* private */
     ngx_http_agentstream_place_t         place;    /* in the queue */
     ngx_http_agentstream_turn_creator_t  creator;
+    ngx_http_agentstream_store_watch_t   watch;    /* of the session, if it
+                                                      was busy */
+    unsigned                             watching:1;
     unsigned                             counted:1;    /* in the turn's number
                                                           of senders */
     u_char                               id[

@@ -287,6 +287,14 @@ ngx_http_agentstream_turn_ask_answer(ngx_http_agentstream_turn_ask_t *ask)
 
     ask->due = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_ASK_AGAIN;
 
+    if (!ngx_http_agentstream_store_mine(ngx_http_agentstream_worker->zone,
+                                         turn->node))
+    {
+        /* another machine may have the turn by now */
+        ngx_http_agentstream_turn_ask_due(ask, ask->due);
+        return;
+    }
+
     call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
                                    ask->permission
                                    ? NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION

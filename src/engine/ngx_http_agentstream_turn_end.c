@@ -72,11 +72,16 @@ ngx_http_agentstream_turn_abort(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
-                                            NGX_HTTP_AGENTSTREAM_ABORT,
-                                            &turn->session, NULL,
-                                            turn->directory.len
-                                            ? &turn->directory : NULL);
+    /* if another machine may have the turn by now, it is not ours to abort */
+
+    call = ngx_http_agentstream_store_mine(ngx_http_agentstream_worker->zone,
+                                           turn->node)
+           ? ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                              NGX_HTTP_AGENTSTREAM_ABORT,
+                                              &turn->session, NULL,
+                                              turn->directory.len
+                                              ? &turn->directory : NULL)
+           : NULL;
     if (call == NULL) {
         ngx_http_agentstream_turn_aborted(turn);
         return;

@@ -110,10 +110,15 @@ ngx_http_agentstream_turn_interrupt_check(ngx_http_agentstream_turn_t *turn,
         return;
     }
 
-    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
-                                            NGX_HTTP_AGENTSTREAM_ABORT,
-                                            &turn->session, NULL,
-                                            &turn->directory);
+    /* if another machine may have the turn by now, try again later */
+
+    call = ngx_http_agentstream_store_mine(ngx_http_agentstream_worker->zone,
+                                           turn->node)
+           ? ngx_http_agentstream_call_create(turn->conf, &turn->route,
+                                              NGX_HTTP_AGENTSTREAM_ABORT,
+                                              &turn->session, NULL,
+                                              &turn->directory)
+           : NULL;
 
     if (call) {
         call->done_handler = ngx_http_agentstream_turn_interrupt_done;

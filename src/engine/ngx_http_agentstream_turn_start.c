@@ -325,6 +325,12 @@ ngx_http_agentstream_turn_prompting_handler(void *data, ngx_int_t rc)
 {
     ngx_http_agentstream_turn_t *turn = data;
 
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
+                                       "The store cannot be reached", NULL);
+        return;
+    }
+
     if (rc != NGX_OK) {
         ngx_http_agentstream_turn_fenced(turn);
         return;

@@ -19,6 +19,12 @@
 #include "ngx_http_agentstream_request.h"
 #include "ngx_http_agentstream_module_check.h"
 #include "ngx_http_agentstream_name.h"
+#include "ngx_http_agentstream_remote.h"
+
+
+static char *ngx_http_agentstream_module_store_ssl(ngx_conf_t *cf,
+    ngx_http_agentstream_redis_conf_t *redis, ngx_str_t *certificate,
+    ngx_uint_t verify);
 
 
 ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[] = {
@@ -34,6 +40,13 @@ ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[] = {
     { ngx_string("title"), NGX_HTTP_AGENTSTREAM_FIELD_TITLE },
     { ngx_string("name"), NGX_HTTP_AGENTSTREAM_FIELD_NAME },
     { ngx_string("all"), NGX_HTTP_AGENTSTREAM_FIELD_ALL },
+    { ngx_null_string, 0 }
+};
+
+
+ngx_conf_enum_t  ngx_http_agentstream_module_failure[] = {
+    { ngx_string("refuse"), NGX_HTTP_AGENTSTREAM_STORE_REFUSE },
+    { ngx_string("local"), NGX_HTTP_AGENTSTREAM_STORE_LOCAL },
     { ngx_null_string, 0 }
 };
 
@@ -236,4 +249,129 @@ ngx_http_agentstream_module_status(ngx_conf_t *cf, ngx_command_t *cmd,
     clcf->handler = ngx_http_agentstream_status_handler;
 
     return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_agentstream_module_store(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    ngx_http_agentstream_main_conf_t *amcf = conf;
+
+    char                               *err;
+    u_char                             *buf;
+    ngx_str_t                          *value, certificate;
+    ngx_uint_t                          i, verify;
+    const char                         *wrong;
+    ngx_http_agentstream_redis_conf_t  *redis;
+
+    if (amcf->remote) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    redis = ngx_pcalloc(cf->pool, sizeof(ngx_http_agentstream_redis_conf_t));
+    buf = ngx_pnalloc(cf->pool, value[1].len + 3);
+
+    if (redis == NULL || buf == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    /* the address may contain a password, so it is not logged */
+
+    wrong = ngx_http_agentstream_url_parse(&redis->address, &value[1], buf);
+
+    if (wrong) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "the address of \"agentstream_store\" %s", wrong);
+        return NGX_CONF_ERROR;
+    }
+
+    verify = 1;
+    ngx_str_null(&certificate);
+
+    for (i = 2; i < cf->args->nelts; i++) {
+
+        if (ngx_strcmp(value[i].data, "ssl_verify=off") == 0) {
+            verify = 0;
+            continue;
+        }
+
+        if (ngx_strncmp(value[i].data, "ssl_trusted_certificate=", 24) == 0) {
+            certificate.data = value[i].data + 24;
+            certificate.len = value[i].len - 24;
+            continue;
+        }
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                           &value[i]);
+        return NGX_CONF_ERROR;
+    }
+
+    err = ngx_http_agentstream_redis_resolve(cf, redis);
+
+    if (err != NGX_CONF_OK) {
+        return err;
+    }
+
+    amcf->remote = redis;
+
+    return redis->address.tls
+           ? ngx_http_agentstream_module_store_ssl(cf, redis, &certificate,
+                                                   verify)
+           : NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_agentstream_module_store_ssl(ngx_conf_t *cf,
+    ngx_http_agentstream_redis_conf_t *redis, ngx_str_t *certificate,
+    ngx_uint_t verify)
+{
+#if (NGX_SSL)
+
+    ngx_pool_cleanup_t  *cln;
+
+    if (verify && certificate->len == 0) {
+        return "needs \"ssl_trusted_certificate=\" or \"ssl_verify=off\"";
+    }
+
+    redis->ssl = ngx_pcalloc(cf->pool, sizeof(ngx_ssl_t));
+    if (redis->ssl == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    redis->ssl->log = cf->log;
+    redis->verify = verify;
+
+    if (ngx_ssl_create(redis->ssl, NGX_SSL_TLSv1_2|NGX_SSL_TLSv1_3, NULL)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        ngx_ssl_cleanup_ctx(redis->ssl);
+        return NGX_CONF_ERROR;
+    }
+
+    cln->handler = ngx_ssl_cleanup_ctx;
+    cln->data = redis->ssl;
+
+    if (verify
+        && ngx_ssl_trusted_certificate(cf, redis->ssl, certificate, 3)
+           != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+
+#else
+
+    return "needs an nginx with TLS";
+
+#endif
 }

@@ -31,9 +31,12 @@ char *ngx_http_agentstream_module_model(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_agentstream_module_owner(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+char *ngx_http_agentstream_module_store(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 
 
 extern ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[];
+extern ngx_conf_enum_t  ngx_http_agentstream_module_failure[];
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_MODULE_VALUE_H_INCLUDED_ */

@@ -37,6 +37,8 @@ static ngx_int_t ngx_http_agentstream_request_not_allowed(
 static ngx_int_t ngx_http_agentstream_request_check(
     ngx_http_agentstream_request_t *req);
 static ngx_int_t ngx_http_agentstream_request_json(ngx_http_request_t *r);
+static void ngx_http_agentstream_request_known_handler(void *data,
+    ngx_int_t rc);
 static void ngx_http_agentstream_request_cleanup(void *data);
 static ngx_int_t ngx_http_agentstream_request_respond(
     ngx_http_agentstream_request_t *req, ngx_uint_t status, ngx_buf_t *b,
@@ -123,13 +125,86 @@ ngx_http_agentstream_request_handler(ngx_http_request_t *r)
 
     r->main->count++;
 
+    ngx_http_agentstream_request_run(req);
+
+    return NGX_DONE;
+}
+
+
+/* before the route's handler looks at the session, the zone must know what
+   other machines know of it; a prompt finds out by itself */
+
+void
+ngx_http_agentstream_request_run(ngx_http_agentstream_request_t *req)
+{
+    uint64_t             seq;
+    ngx_int_t            rc;
+    ngx_str_t            turn;
+    ngx_uint_t           follow;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+
+    ngx_str_null(&turn);
+
+    if (req->target.session.len
+        && !(req->route->sse && req->route->method == NGX_HTTP_POST))
+    {
+        follow = 0;
+
+        if (req->route->sse) {
+            if (ngx_http_agentstream_request_cursor(req, &turn, &seq)
+                != NGX_OK)
+            {
+                ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+                return;
+            }
+
+            follow = ngx_http_agentstream_request_follows(r);
+        }
+
+        req->later.handler = ngx_http_agentstream_request_known_handler;
+        req->later.data = req;
+
+        rc = ngx_http_agentstream_store_watch(
+                                         ngx_http_agentstream_worker->zone,
+                                         &req->watch, &req->target.key, &turn,
+                                         follow, &req->later);
+        if (rc == NGX_AGAIN) {
+            return;
+        }
+    }
+
+    rc = req->route->handler(req);
+
+    if (rc != NGX_DONE) {
+        ngx_http_finalize_request(r, rc);
+    }
+}
+
+
+/* the store has answered later */
+
+static void
+ngx_http_agentstream_request_known_handler(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_request_t *req = data;
+
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    r = req->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
     rc = req->route->handler(req);
 
     if (rc != NGX_DONE) {
         ngx_http_finalize_request(r, rc);
     }
 
-    return NGX_DONE;
+    ngx_http_run_posted_requests(c);
 }
 
 
@@ -412,6 +487,9 @@ ngx_http_agentstream_request_cleanup(void *data)
         ngx_http_agentstream_verb_leave(req->verb);
         req->verb = NULL;
     }
+
+    ngx_http_agentstream_store_unwatch(ngx_http_agentstream_worker->zone,
+                                       &req->watch);
 }
 
 

@@ -77,11 +77,7 @@ ngx_http_agentstream_request_body_handler(ngx_http_request_t *r)
         }
     }
 
-    rc = req->route->handler(req);
-
-    if (rc != NGX_DONE) {
-        ngx_http_finalize_request(r, rc);
-    }
+    ngx_http_agentstream_request_run(req);
 }
 
 

@@ -17,8 +17,6 @@
 #include "ngx_http_agentstream_request_int.h"
 
 
-static ngx_int_t ngx_http_agentstream_request_cursor(
-    ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t *seq);
 static ngx_int_t ngx_http_agentstream_request_last_event_id(
     ngx_http_request_t *r, ngx_str_t *value);
 
@@ -26,12 +24,9 @@ static ngx_int_t ngx_http_agentstream_request_last_event_id(
 ngx_int_t
 ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 {
-    ngx_int_t                            rc;
-    ngx_str_t                            value;
-    ngx_http_request_t                  *r;
-    ngx_http_agentstream_reader_args_t   args;
-
-    r = req->request;
+    ngx_int_t                           rc;
+    ngx_str_t                           value;
+    ngx_http_agentstream_reader_args_t  args;
 
     ngx_memzero(&args, sizeof(ngx_http_agentstream_reader_args_t));
 
@@ -41,10 +36,9 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    args.follow = (ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
-                   && value.len == 1 && value.data[0] == '1');
+    args.follow = ngx_http_agentstream_request_follows(req->request);
 
-    if (ngx_http_arg(r, (u_char *) "view", 4, &value) == NGX_OK) {
+    if (ngx_http_arg(req->request, (u_char *) "view", 4, &value) == NGX_OK) {
         rc = ngx_http_agentstream_request_view(req, &args, &value);
 
         return (rc == NGX_DECLINED) ? ngx_http_agentstream_request_nothing(req)
@@ -70,6 +64,16 @@ ngx_http_agentstream_request_events(ngx_http_agentstream_request_t *req)
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_request_follows(ngx_http_request_t *r)
+{
+    ngx_str_t  value;
+
+    return ngx_http_arg(r, (u_char *) "follow", 6, &value) == NGX_OK
+           && value.len == 1 && value.data[0] == '1';
+}
+
+
 ngx_int_t
 ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
     ngx_http_agentstream_reader_args_t *args)
@@ -91,7 +95,7 @@ ngx_http_agentstream_request_read(ngx_http_agentstream_request_t *req,
 /* docs/protocol.md, "Resuming": "Last-Event-ID", or "last_event_id=" if no
    header can be set; an id that does not have our form counts as none */
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_request_cursor(ngx_http_agentstream_request_t *req,
     ngx_str_t *turn, uint64_t *seq)
 {

@@ -151,6 +151,10 @@ struct ngx_http_agentstream_request_s {
                                                           wires have to know of
                                                           the request; or
                                                           NULL */
+
+    ngx_http_agentstream_store_watch_t     watch;  /* of its session; ended by
+                                                      cleanup */
+    ngx_http_agentstream_later_t           later;
     ngx_http_agentstream_output_t          output;
 };
 
@@ -158,6 +162,16 @@ struct ngx_http_agentstream_request_s {
 /* the protocol of a location */
 ngx_http_agentstream_request_protocol_t *ngx_http_agentstream_request_protocol(
     ngx_http_agentstream_loc_conf_t *conf);
+
+/* runs the route's handler, when the store knows the session */
+void ngx_http_agentstream_request_run(ngx_http_agentstream_request_t *req);
+
+/* where the client stopped reading; seq 0: nowhere.  NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_request_cursor(
+    ngx_http_agentstream_request_t *req, ngx_str_t *turn, uint64_t *seq);
+/* whether it wants to read turns that begin later */
+ngx_uint_t ngx_http_agentstream_request_follows(ngx_http_request_t *r);
+
 
 /* NGX_OK, or the status with which the path is refused */
 ngx_int_t ngx_http_agentstream_request_split(ngx_http_request_t *r,

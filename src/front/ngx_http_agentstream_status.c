@@ -174,6 +174,26 @@ static ngx_http_agentstream_metric_t  ngx_http_agentstream_metrics[] = {
 
     { "chats", "answer_seconds", NGX_HTTP_AGENTSTREAM_STAT_CHAT_SECONDS, 1,
       "Time from the end of turns to the delivery of their answers." },
+    { "store", "connected", NGX_HTTP_AGENTSTREAM_STAT_STORE_UP, 0,
+      "Workers that can use the store of all machines." },
+
+    { "store", "sessions", NGX_HTTP_AGENTSTREAM_STAT_STORE_SESSIONS, 0,
+      "Sessions watched for turns of other machines." },
+
+    { "store", "packets_copied", NGX_HTTP_AGENTSTREAM_STAT_COPIED, 1,
+      "Packets of other machines." },
+
+    { "store", "commands", NGX_HTTP_AGENTSTREAM_STAT_STORE_SENT, 1,
+      "Scripts that the store was to run." },
+
+    { "store", "commands_refused", NGX_HTTP_AGENTSTREAM_STAT_STORE_REFUSED, 1,
+      "Packets and turns that the store refused." },
+
+    { "store", "connections_lost", NGX_HTTP_AGENTSTREAM_STAT_STORE_LOST, 1,
+      "Times that the store went away." },
+
+    { "store", "fenced", NGX_HTTP_AGENTSTREAM_STAT_FENCED, 1,
+      "Turns that another machine had taken over." },
 
     { NULL, NULL, 0, 0, NULL }
 };

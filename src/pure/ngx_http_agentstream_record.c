@@ -121,6 +121,54 @@ ngx_http_agentstream_record_unpack(ngx_http_agentstream_record_t *record,
 
 
 ngx_int_t
+ngx_http_agentstream_record_read(ngx_http_agentstream_record_t *record,
+    ngx_str_t *text)
+{
+    size_t                          rest;
+    u_char                         *p;
+    uint32_t                        last;
+    ngx_uint_t                      i;
+    ngx_http_agentstream_packed_t   packed;
+
+    if (text->len < sizeof(ngx_http_agentstream_packed_t)) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(&packed, text->data, sizeof(ngx_http_agentstream_packed_t));
+
+    p = text->data + sizeof(ngx_http_agentstream_packed_t);
+    rest = text->len - sizeof(ngx_http_agentstream_packed_t);
+
+    if (packed.type == NGX_HTTP_AGENTSTREAM_RECORD_NONE
+        || packed.type >= NGX_HTTP_AGENTSTREAM_RECORD_TYPES
+        || packed.nholes > NGX_HTTP_AGENTSTREAM_RECORD_HOLES
+        || packed.pieces
+        || (uint64_t) packed.json + packed.text
+           + ngx_http_agentstream_packed_extra(&packed)
+           != rest)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_agentstream_record_unpack(record, &packed, p,
+                                       p + packed.json + packed.text);
+    record->seq = 0;
+    last = 0;
+
+    for (i = 0; i < record->nholes; i++) {
+
+        if (record->holes[i] < last || record->holes[i] > packed.json) {
+            return NGX_ERROR;
+        }
+
+        last = record->holes[i];
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
 ngx_http_agentstream_record_next(ngx_http_agentstream_records_t *records,
     ngx_http_agentstream_record_t *record)
 {

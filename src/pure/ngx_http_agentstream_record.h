@@ -131,6 +131,12 @@ void ngx_http_agentstream_record_unpack(ngx_http_agentstream_record_t *record,
     ngx_http_agentstream_packed_t *packed, u_char *data, u_char *p);
 
 
+/* a packed record that comes from outside, which need not be aligned, and is
+   not followed by anything; NGX_ERROR: it is none */
+ngx_int_t ngx_http_agentstream_record_read(
+    ngx_http_agentstream_record_t *record, ngx_str_t *text);
+
+
 /* records in memory, one after the other, as journal_read_locked() copies
    them */
 

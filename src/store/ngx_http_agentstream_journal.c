@@ -504,8 +504,8 @@ ngx_http_agentstream_journal_mend_locked(ngx_http_agentstream_zone_t *zone,
 
 size_t
 ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
-    ngx_http_agentstream_cursor_t *cursor, u_char *buf, size_t size,
-    ngx_http_agentstream_records_t *records)
+    ngx_http_agentstream_cursor_t *cursor, uint64_t last, u_char *buf,
+    size_t size, ngx_http_agentstream_records_t *records)
 {
     size_t                           len;
     u_char                          *p, *end;
@@ -519,7 +519,7 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
     records->last = buf;
     records->seq = cursor->seq;
 
-    if (cursor->seq > journal->shown_seq) {
+    if (cursor->seq > last) {
         return 0;
     }
 
@@ -531,7 +531,7 @@ ngx_http_agentstream_journal_read_locked(ngx_http_agentstream_node_t *node,
     end = buf + size;
     block = cursor->block;
 
-    while (cursor->seq <= journal->shown_seq) {
+    while (cursor->seq <= last) {
 
         if (cursor->offset == block->used) {
             block = block->next;
@@ -658,7 +658,7 @@ ngx_http_agentstream_journal_walk(ngx_http_agentstream_node_t *node,
 
             records.pos = (u_char *) packed;
             records.last = NULL;
-            records.seq = seq;
+            records.seq = ngx_http_agentstream_zone_number(node, seq);
 
             if (packed->pieces) {
                 len = ngx_http_agentstream_packed_size(

@@ -37,7 +37,7 @@ void ngx_http_agentstream_journal_show_locked(
     ngx_http_agentstream_node_t *node, uint64_t seq);
 
 /*
- * Copies whole records that readers may see from the cursor on into buf, which
+ * Copies whole records from the cursor on, up to the last one, into buf, which
  * must be aligned to 8 bytes, and moves the cursor.  A record that is larger
  * than the rest of buf waits; if it is the first, nothing is copied and its
  * size is returned, otherwise 0.  The cursor must not be older than
@@ -46,7 +46,8 @@ void ngx_http_agentstream_journal_show_locked(
  */
 size_t ngx_http_agentstream_journal_read_locked(
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_cursor_t *cursor,
-    u_char *buf, size_t size, ngx_http_agentstream_records_t *records);
+    uint64_t last, u_char *buf, size_t size,
+    ngx_http_agentstream_records_t *records);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_JOURNAL_INT_H_INCLUDED_ */

@@ -6,8 +6,8 @@
 
 /*
  * The store's verbs that begin and end something: the store itself, a turn, a
- * place in a queue.  Verbs for which another machine may have to be asked go
- * through store_later(), which today only returns their answer.
+ * place in a queue.  What one machine cannot decide is decided by zone->remote,
+ * if there is one.
  */
 
 
@@ -17,10 +17,17 @@
 #include "ngx_http_agentstream_store_int.h"
 
 
+/* a session's key that is longer than this is not looked for again */
+#define NGX_HTTP_AGENTSTREAM_KEY_SIZE  1024
+
+
 static void ngx_http_agentstream_store_made_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_store_create_t *args,
     ngx_http_agentstream_store_created_t *created);
+static ngx_int_t ngx_http_agentstream_store_orphan_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_str_t *key);
 static void ngx_http_agentstream_store_other_locked(
     ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_store_created_t *created);
@@ -94,6 +101,27 @@ ngx_http_agentstream_store_exit_worker(ngx_http_agentstream_zone_t *zone)
 }
 
 
+ngx_int_t
+ngx_http_agentstream_store_watch(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_watch_t *watch, ngx_str_t *key,
+    ngx_str_t *turn, ngx_uint_t follow, ngx_http_agentstream_later_t *later)
+{
+    return zone->remote ? zone->remote->watch(zone, watch, key, turn, follow,
+                                              later)
+                        : NGX_OK;
+}
+
+
+void
+ngx_http_agentstream_store_unwatch(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_watch_t *watch)
+{
+    if (watch->session) {
+        zone->remote->unwatch(watch);
+    }
+}
+
+
 void
 ngx_http_agentstream_store_observe(uint64_t *stats,
     ngx_http_agentstream_stat_e histogram, ngx_msec_t ms)
@@ -164,7 +192,12 @@ ngx_http_agentstream_store_create(ngx_http_agentstream_zone_t *zone,
         rc = NGX_ERROR;
     }
 
-    if (rc == NGX_OK) {
+    if (rc == NGX_OK && zone->remote) {
+        node->pending = 1;
+        node->packets = args->packets;
+        node->tool_kinds = args->tool_kinds;
+
+    } else if (rc == NGX_OK) {
         ngx_http_agentstream_store_made_locked(zone, node, args, created);
 
     } else {
@@ -173,6 +206,10 @@ ngx_http_agentstream_store_create(ngx_http_agentstream_zone_t *zone,
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+
+    if (rc == NGX_OK && zone->remote) {
+        return zone->remote->create(zone, args, node, created, later);
+    }
 
     return ngx_http_agentstream_store_later(zone, later, rc, created->node,
                                             NGX_HTTP_AGENTSTREAM_LATER_CREATE);
@@ -195,6 +232,50 @@ ngx_http_agentstream_store_made_locked(ngx_http_agentstream_zone_t *zone,
     created->other.len = 0;
 
     ngx_http_agentstream_zone_count(zone, STARTED, 1);
+}
+
+
+void
+ngx_http_agentstream_store_made(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_uint_t unsure, uint64_t rank,
+    ngx_http_agentstream_store_created_t *created)
+{
+    ngx_http_agentstream_store_create_t  args;
+
+    args.packets = node->packets;
+    args.tool_kinds = node->tool_kinds;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node->pending = 0;
+    node->rank = rank;
+    node->session->unsure = unsure;
+
+    ngx_http_agentstream_store_made_locked(zone, node, &args, created);
+
+    ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void
+ngx_http_agentstream_store_unmade(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_str_t *other,
+    ngx_http_agentstream_store_created_t *created)
+{
+    ngx_http_agentstream_store_other_locked(NULL, created);
+
+    created->other.len = ngx_min(other->len, sizeof(created->id));
+
+    if (created->other.len) {
+        ngx_memcpy(created->id, other->data, created->other.len);
+    }
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    ngx_http_agentstream_zone_finish_locked(zone, node);
+    ngx_http_agentstream_zone_free_locked(zone, node);
+
+    ngx_http_agentstream_zone_unlock(zone);
 }
 
 
@@ -247,6 +328,10 @@ ngx_http_agentstream_store_queue(ngx_http_agentstream_zone_t *zone,
     rc = ngx_http_agentstream_zone_queue_locked(zone, key, ticket);
     ngx_http_agentstream_zone_unlock(zone);
 
+    if (rc == NGX_OK && zone->remote) {
+        zone->remote->queue(zone, key, *ticket, "in");
+    }
+
     return rc;
 }
 
@@ -261,6 +346,10 @@ ngx_http_agentstream_store_hold(ngx_http_agentstream_zone_t *zone,
     rc = ngx_http_agentstream_zone_hold_locked(zone, key, ticket);
     ngx_http_agentstream_zone_unlock(zone);
 
+    if (rc == NGX_OK && zone->remote) {
+        zone->remote->queue(zone, key, *ticket, "first");
+    }
+
     return rc;
 }
 
@@ -271,6 +360,11 @@ ngx_http_agentstream_store_unqueue(ngx_http_agentstream_zone_t *zone,
 {
     ngx_uint_t                       waits;
     ngx_http_agentstream_session_t  *session;
+
+    if (zone->remote) {
+        /* the ticket keeps its session */
+        zone->remote->queue(zone, &(*ticket)->session->sn.str, *ticket, "out");
+    }
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -330,21 +424,60 @@ ngx_int_t
 ngx_http_agentstream_store_orphan(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *turn)
 {
+    u_char                        buf[NGX_HTTP_AGENTSTREAM_KEY_SIZE];
     ngx_int_t                     rc;
+    ngx_str_t                     key;
     ngx_http_agentstream_node_t  *node;
+
+    key.data = buf;
+    key.len = sizeof(buf);
 
     ngx_http_agentstream_zone_lock(zone);
 
     node = ngx_http_agentstream_zone_find_locked(zone, turn);
 
-    rc = (node
-          && node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-          && ngx_http_agentstream_zone_dead_locked(zone, &node->owner))
-         ? NGX_OK : NGX_DECLINED;
+    rc = (node && node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED)
+         ? ngx_http_agentstream_store_orphan_locked(zone, node, &key)
+         : NGX_DECLINED;
 
     ngx_http_agentstream_zone_unlock(zone);
 
+    if (rc == NGX_AGAIN) {
+        zone->remote->copy(zone, &key);
+        return NGX_DECLINED;
+    }
+
     return rc;
+}
+
+
+/* NGX_AGAIN: it is the turn of another machine, and is not copied here any
+   more */
+
+static ngx_int_t
+ngx_http_agentstream_store_orphan_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_str_t *key)
+{
+    ngx_uint_t  dead;
+
+    dead = ngx_http_agentstream_zone_dead_locked(zone, &node->owner);
+
+    if (!node->mirror) {
+        return dead ? NGX_OK : NGX_DECLINED;
+    }
+
+    if (dead) {
+        key->len = ngx_min(node->session->sn.str.len, key->len);
+        ngx_memcpy(key->data, node->session->key, key->len);
+        return NGX_AGAIN;
+    }
+
+    /* only the worker that copies it can take it over */
+
+    return (node->gone
+            && node->owner.slot == zone->self.slot
+            && node->owner.generation == zone->self.generation)
+           ? NGX_OK : NGX_DECLINED;
 }
 
 
@@ -359,6 +492,11 @@ ngx_http_agentstream_store_claim(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_lock(zone);
 
     nd = ngx_http_agentstream_zone_find_locked(zone, turn);
+
+    if (nd && nd->mirror) {
+        ngx_http_agentstream_zone_unlock(zone);
+        return zone->remote->claim(zone, turn, node, later);
+    }
 
     rc = (nd && nd->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED)
          ? ngx_http_agentstream_zone_claim_locked(zone, &nd->owner)
@@ -375,6 +513,14 @@ ngx_http_agentstream_store_claim(ngx_http_agentstream_zone_t *zone,
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+
+    if (zone->remote) {
+        if (rc == NGX_OK) {
+            zone->remote->own(zone, nd);
+        }
+
+        return rc;
+    }
 
     return ngx_http_agentstream_store_later(zone, later, rc, nd,
                                             NGX_HTTP_AGENTSTREAM_LATER_CLAIM);
@@ -412,6 +558,10 @@ ngx_http_agentstream_store_lapsed(ngx_http_agentstream_zone_t *zone,
 
     ngx_http_agentstream_zone_unlock(zone);
 
+    if (node && zone->remote) {
+        zone->remote->own(zone, node);
+    }
+
     *key = from;
 
     return node;
@@ -423,6 +573,10 @@ ngx_http_agentstream_store_finish(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_store_end_t *end,
     ngx_http_agentstream_later_t *later)
 {
+    if (zone->remote) {
+        return zone->remote->finish(zone, node, end, later);
+    }
+
     if (zone->held && later) {
         later->end = end;
 

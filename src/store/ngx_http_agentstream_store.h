@@ -37,6 +37,10 @@
 
 #define NGX_HTTP_AGENTSTREAM_NEWEST           ((uint64_t) -1)
 
+/* a packet's number that no journal reaches: a client that has it has seen the
+   whole turn */
+#define NGX_HTTP_AGENTSTREAM_LAST             999999999999999
+
 
 /* a worker's access to the store: the shared memory, and its slot there */
 typedef struct ngx_http_agentstream_zone_s  ngx_http_agentstream_zone_t;
@@ -48,6 +52,10 @@ typedef struct ngx_http_agentstream_node_s  ngx_http_agentstream_node_t;
 typedef struct ngx_http_agentstream_ticket_s  ngx_http_agentstream_ticket_t;
 
 typedef struct ngx_http_agentstream_block_s  ngx_http_agentstream_block_t;
+
+/* how a store of several machines does what one machine cannot decide */
+typedef struct ngx_http_agentstream_store_remote_s
+    ngx_http_agentstream_store_remote_t;
 
 
 /* of each histogram; the last one has no upper bound */
@@ -62,6 +70,8 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_STAT_STREAMS = 0,
     NGX_HTTP_AGENTSTREAM_STAT_SUBSCRIPTIONS,
     NGX_HTTP_AGENTSTREAM_STAT_CALLS,
+    NGX_HTTP_AGENTSTREAM_STAT_STORE_UP,
+    NGX_HTTP_AGENTSTREAM_STAT_STORE_SESSIONS,
 
     NGX_HTTP_AGENTSTREAM_STAT_COUNTERS,
 
@@ -89,6 +99,11 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_STAT_CHAT_FAILED,
     NGX_HTTP_AGENTSTREAM_STAT_CHAT_ANSWERS,
     NGX_HTTP_AGENTSTREAM_STAT_CHAT_SECONDS,
+    NGX_HTTP_AGENTSTREAM_STAT_FENCED,
+    NGX_HTTP_AGENTSTREAM_STAT_COPIED,
+    NGX_HTTP_AGENTSTREAM_STAT_STORE_SENT,
+    NGX_HTTP_AGENTSTREAM_STAT_STORE_LOST,
+    NGX_HTTP_AGENTSTREAM_STAT_STORE_REFUSED,
 
     /* histograms: their buckets, then their sums */
     NGX_HTTP_AGENTSTREAM_STAT_FIRST_PACKET,
@@ -147,7 +162,7 @@ typedef struct {
  * it must forget the turn, and neither append, nor abort, nor answer anything
  * in it any more.
  *
- * Today all verbs are answered at once; a build with
+ * On one machine all verbs are answered at once; a build with
  * NGX_HTTP_AGENTSTREAM_LATER answers all of them later, to prove that callers
  * can wait.
  */
@@ -176,6 +191,34 @@ void ngx_http_agentstream_store_cancel(ngx_http_agentstream_later_t *later);
 
 /* whether an answer is to come */
 #define ngx_http_agentstream_store_pending(later)  ((later)->zone != NULL)
+
+
+/*
+ * Somebody looks at a session.  In a store of several machines its turns of
+ * other machines are copied here, as long as somebody looks.  NGX_OK: the
+ * zone knows what there is to know, and what follows is told through notify.
+ * NGX_AGAIN: later.  turn: one that the caller is interested in, besides the
+ * session's newest, or empty; follow: also in turns that begin later; later
+ * NULL: the caller does not wait.  A watch is part of its owner, is zeroed at
+ * first, and ends with store_unwatch().
+ */
+
+typedef struct {
+    /* belongs to the store */
+    ngx_queue_t                          queue;
+    void                                *session;
+    ngx_http_agentstream_later_t        *later;
+    ngx_msec_t                           since;
+    ngx_uint_t                           looked;
+    ngx_str_t                            turn;
+    u_char                               id[NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
+} ngx_http_agentstream_store_watch_t;
+
+ngx_int_t ngx_http_agentstream_store_watch(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_watch_t *watch, ngx_str_t *key,
+    ngx_str_t *turn, ngx_uint_t follow, ngx_http_agentstream_later_t *later);
+void ngx_http_agentstream_store_unwatch(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_watch_t *watch);
 
 
 /* Life of the store */
@@ -234,8 +277,8 @@ typedef struct {
 
 /*
  * NGX_OK: the turn was created and belongs to this worker, with one sender;
- * NGX_BUSY, NGX_DECLINED: see above; NGX_ERROR: the zone is full; NGX_AGAIN:
- * later.
+ * NGX_BUSY, NGX_DECLINED: see above; NGX_ERROR: the zone is full; NGX_ABORT:
+ * the store of all machines cannot be reached; NGX_AGAIN: later.
  */
 ngx_int_t ngx_http_agentstream_store_create(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_store_create_t *args,
@@ -312,10 +355,15 @@ void ngx_http_agentstream_store_settings(ngx_http_agentstream_node_t *node,
 void ngx_http_agentstream_store_status(ngx_http_agentstream_node_t *node,
     ngx_uint_t status);
 /* the prompt is about to be sent, so that a successor must not send it; NGX_OK,
-   NGX_AGAIN: later, and it must not be sent before */
+   NGX_AGAIN: later, and it must not be sent before; later also NGX_ERROR: the
+   store cannot be reached, and the prompt must not be sent */
 ngx_int_t ngx_http_agentstream_store_prompting(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_later_t *later);
+/* whether the turn is certainly this worker's now: only then may it abort or
+   answer anything in OpenCode */
+ngx_uint_t ngx_http_agentstream_store_mine(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node);
 /* whether the prompt may have reached OpenCode */
 ngx_uint_t ngx_http_agentstream_store_prompted(
     ngx_http_agentstream_node_t *node);
@@ -490,6 +538,9 @@ typedef struct {
                                                       this equals the zone's
                                                       "freed" */
     ngx_http_agentstream_cursor_t        cursor;
+    ngx_uint_t                           known;    /* epoch is known */
+    ngx_uint_t                           epoch;    /* of the packet before the
+                                                      next one */
     ngx_str_t                            turn;
 } ngx_http_agentstream_store_place_t;
 

@@ -17,7 +17,8 @@
 /*
  * Declarations that only the files of store use: verbs that begin and end
  * something (store), verbs of a turn's owner (store_owner), verbs of everybody
- * else (store_read), and answers that are given later (store_later).
+ * else (store_read), and answers that are given later (store_later); and what
+ * remote does for them.
  */
 
 
@@ -35,6 +36,70 @@ typedef enum {
 #define ngx_http_agentstream_store_name_locked(node, name)                    \
     (name)->len = (node)->sn.str.len;                                         \
     ngx_memcpy((name)->data, (node)->sn.str.data, (node)->sn.str.len)
+
+
+/*
+ * What a store of several machines does.  The zone has made everything that it
+ * can decide by itself before it calls these.
+ */
+
+struct ngx_http_agentstream_store_remote_s {
+    /* the node was made, and is pending; store_made() or store_unmade() must
+       follow.  NGX_ABORT: the store cannot be reached */
+    ngx_int_t  (*create)(ngx_http_agentstream_zone_t *zone,
+                         ngx_http_agentstream_store_create_t *args,
+                         ngx_http_agentstream_node_t *node,
+                         ngx_http_agentstream_store_created_t *created,
+                         ngx_http_agentstream_later_t *later);
+    /* a turn of another machine, which is dead */
+    ngx_int_t  (*claim)(ngx_http_agentstream_zone_t *zone, ngx_str_t *turn,
+                        ngx_http_agentstream_node_t **node,
+                        ngx_http_agentstream_later_t *later);
+    /* this worker has taken it over from another worker of this machine */
+    void       (*own)(ngx_http_agentstream_zone_t *zone,
+                      ngx_http_agentstream_node_t *node);
+    /* something in the node has changed that others must know */
+    void       (*change)(ngx_http_agentstream_zone_t *zone,
+                         ngx_http_agentstream_node_t *node);
+    ngx_int_t  (*prompting)(ngx_http_agentstream_zone_t *zone,
+                            ngx_http_agentstream_node_t *node,
+                            ngx_http_agentstream_later_t *later);
+    ngx_int_t  (*show)(ngx_http_agentstream_zone_t *zone,
+                       ngx_http_agentstream_node_t *node,
+                       ngx_http_agentstream_later_t *later);
+    ngx_int_t  (*finish)(ngx_http_agentstream_zone_t *zone,
+                         ngx_http_agentstream_node_t *node,
+                         ngx_http_agentstream_store_end_t *end,
+                         ngx_http_agentstream_later_t *later);
+    void       (*cancel)(ngx_http_agentstream_later_t *later);
+    ngx_uint_t (*mine)(ngx_http_agentstream_zone_t *zone,
+                       ngx_http_agentstream_node_t *node);
+    /* whether somebody reads it on another machine; watched: or here */
+    ngx_uint_t (*viewed)(ngx_http_agentstream_zone_t *zone,
+                         ngx_http_agentstream_node_t *node,
+                         ngx_uint_t watched);
+    void       (*interrupt)(ngx_http_agentstream_zone_t *zone,
+                            ngx_str_t *key);
+    /* what: "in", "first" or "out" */
+    void       (*queue)(ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
+                        ngx_http_agentstream_ticket_t *ticket,
+                        const char *what);
+    ngx_int_t  (*watch)(ngx_http_agentstream_zone_t *zone,
+                        ngx_http_agentstream_store_watch_t *watch,
+                        ngx_str_t *key, ngx_str_t *turn, ngx_uint_t follow,
+                        ngx_http_agentstream_later_t *later);
+    void       (*unwatch)(ngx_http_agentstream_store_watch_t *watch);
+    /* the worker that copied a turn of this session is dead */
+    void       (*copy)(ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+};
+
+/* the turn may begin; it may not, and is freed */
+void ngx_http_agentstream_store_made(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_uint_t unsure, uint64_t rank,
+    ngx_http_agentstream_store_created_t *created);
+void ngx_http_agentstream_store_unmade(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_str_t *other,
+    ngx_http_agentstream_store_created_t *created);
 
 
 /* the work of store_show() and store_finish(), when the answer is known */

@@ -21,7 +21,7 @@
 #include "ngx_http_agentstream_store_int.h"
 
 
-static void ngx_http_agentstream_store_orphan_locked(
+static void ngx_http_agentstream_store_leave_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 
 
@@ -163,7 +163,7 @@ ngx_http_agentstream_store_fenced(ngx_http_agentstream_zone_t *zone,
                    sizeof(later->node->watchers));
     }
 
-    ngx_http_agentstream_store_orphan_locked(zone, later->node);
+    ngx_http_agentstream_store_leave_locked(zone, later->node);
 
     ngx_http_agentstream_zone_unlock(zone);
 
@@ -181,6 +181,11 @@ ngx_http_agentstream_store_cancel(ngx_http_agentstream_later_t *later)
     zone = later->zone;
 
     if (zone == NULL) {
+        return;
+    }
+
+    if (zone->remote) {
+        zone->remote->cancel(later);
         return;
     }
 
@@ -207,7 +212,7 @@ ngx_http_agentstream_store_cancel(ngx_http_agentstream_later_t *later)
 
     case NGX_HTTP_AGENTSTREAM_LATER_CLAIM:
 
-        ngx_http_agentstream_store_orphan_locked(zone, later->node);
+        ngx_http_agentstream_store_leave_locked(zone, later->node);
         break;
 
     default: /* what was asked or is to be sent stays so; nothing is shown
@@ -222,7 +227,7 @@ ngx_http_agentstream_store_cancel(ngx_http_agentstream_later_t *later)
 /* makes it an orphan, for any worker: no worker has the generation 0 */
 
 static void
-ngx_http_agentstream_store_orphan_locked(ngx_http_agentstream_zone_t *zone,
+ngx_http_agentstream_store_leave_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {
     node->owner.slot = 0;

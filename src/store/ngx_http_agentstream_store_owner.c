@@ -16,6 +16,12 @@
 #include "ngx_http_agentstream_store_int.h"
 
 
+#define ngx_http_agentstream_store_changed(zone, node)                        \
+    if ((zone)->remote) {                                                     \
+        (zone)->remote->change(zone, node);                                   \
+    }
+
+
 void
 ngx_http_agentstream_store_id(ngx_http_agentstream_node_t *node, ngx_str_t *id)
 {
@@ -26,7 +32,7 @@ ngx_http_agentstream_store_id(ngx_http_agentstream_node_t *node, ngx_str_t *id)
 uint64_t
 ngx_http_agentstream_store_last(ngx_http_agentstream_node_t *node)
 {
-    return node->journal.last_seq;
+    return ngx_http_agentstream_zone_number(node, node->journal.last_seq);
 }
 
 
@@ -60,8 +66,20 @@ ngx_http_agentstream_store_prompting(ngx_http_agentstream_zone_t *zone,
 {
     node->prompted = 1;
 
+    if (zone->remote) {
+        return zone->remote->prompting(zone, node, later);
+    }
+
     return ngx_http_agentstream_store_later(zone, later, NGX_OK, node,
                                             NGX_HTTP_AGENTSTREAM_LATER_PROMPT);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_mine(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    return zone->remote == NULL || zone->remote->mine(zone, node);
 }
 
 
@@ -114,6 +132,10 @@ ngx_http_agentstream_store_watched(ngx_http_agentstream_zone_t *zone,
 
     ngx_http_agentstream_zone_unlock(zone);
 
+    if (zone->remote) {
+        watched = zone->remote->viewed(zone, node, watched);
+    }
+
     return watched;
 }
 
@@ -159,6 +181,8 @@ ngx_http_agentstream_store_directory(ngx_http_agentstream_zone_t *zone,
     rc = ngx_http_agentstream_zone_directory_locked(zone, node, directory);
     ngx_http_agentstream_zone_unlock(zone);
 
+    ngx_http_agentstream_store_changed(zone, node);
+
     return rc;
 }
 
@@ -175,6 +199,10 @@ ngx_http_agentstream_store_show(ngx_http_agentstream_zone_t *zone,
 
     if (ngx_http_agentstream_store_pending(later)) {
         return NGX_AGAIN;
+    }
+
+    if (zone->remote) {
+        return zone->remote->show(zone, node, later);
     }
 
     return ngx_http_agentstream_store_later(zone, later, NGX_OK, node,
@@ -203,6 +231,12 @@ ngx_http_agentstream_store_ask(ngx_http_agentstream_zone_t *zone,
     rc = ngx_http_agentstream_zone_ask_locked(zone, node, id, permission);
     ngx_http_agentstream_zone_unlock(zone);
 
+    if (zone->remote) {
+        /* it is stored together with the packet that asks */
+        ngx_http_agentstream_store_changed(zone, node);
+        return rc;
+    }
+
     return ngx_http_agentstream_store_later(zone, later, rc, node,
                                             NGX_HTTP_AGENTSTREAM_LATER_ASK);
 }
@@ -215,6 +249,8 @@ ngx_http_agentstream_store_answered(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_lock(zone);
     ngx_http_agentstream_zone_answer_locked(zone, node, id);
     ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_http_agentstream_store_changed(zone, node);
 }
 
 
@@ -225,4 +261,6 @@ ngx_http_agentstream_store_refuse(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_lock(zone);
     ngx_http_agentstream_zone_refuse_locked(zone, node);
     ngx_http_agentstream_zone_unlock(zone);
+
+    ngx_http_agentstream_store_changed(zone, node);
 }

@@ -21,7 +21,10 @@ ngx_int_t
 ngx_http_agentstream_store_interrupt(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key)
 {
+    ngx_uint_t                    mirror;
     ngx_http_agentstream_node_t  *node;
+
+    mirror = 0;
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -29,9 +32,14 @@ ngx_http_agentstream_store_interrupt(ngx_http_agentstream_zone_t *zone,
 
     if (node) {
         node->interrupted = 1;
+        mirror = node->mirror;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+
+    if (mirror) {
+        zone->remote->interrupt(zone, key);
+    }
 
     return node ? NGX_OK : NGX_DECLINED;
 }
@@ -150,8 +158,16 @@ ngx_http_agentstream_store_find(ngx_http_agentstream_zone_t *zone,
         node = ngx_http_agentstream_zone_turn_locked(zone, key,
                                                  NGX_HTTP_AGENTSTREAM_NEWEST);
 
+    } else if (seq % NGX_HTTP_AGENTSTREAM_EPOCH
+               > ngx_http_agentstream_zone_last(node,
+                                          seq / NGX_HTTP_AGENTSTREAM_EPOCH)
+               && seq != NGX_HTTP_AGENTSTREAM_LAST)
+    {
+        /* a packet that was not continued: no journal has it */
+        found->seq = 0;
+
     } else if (node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
-               && seq >= node->journal.shown_seq)
+               && seq % NGX_HTTP_AGENTSTREAM_EPOCH >= node->journal.shown_seq)
     {
         found->over = 1;
         found->number = node->number;
@@ -159,7 +175,7 @@ ngx_http_agentstream_store_find(ngx_http_agentstream_zone_t *zone,
         node = ngx_http_agentstream_zone_turn_locked(zone, key, node->number);
 
     } else {
-        found->seq = seq + 1;
+        found->seq = seq % NGX_HTTP_AGENTSTREAM_EPOCH + 1;
     }
 
     if (node) {
@@ -194,6 +210,7 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_store_place_t *place, u_char *buf, size_t size,
     ngx_http_agentstream_store_view_t *view)
 {
+    uint64_t                         last;
     ngx_http_agentstream_node_t     *node;
     ngx_http_agentstream_cursor_t   *cursor;
     ngx_http_agentstream_journal_t  *journal;
@@ -208,6 +225,11 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
         place->node = ngx_http_agentstream_zone_find_locked(zone,
                                                             &place->turn);
         place->freed = zone->sh->freed;
+
+        if (zone->remote) {
+            /* another copy of the turn may have replaced it */
+            cursor->block = NULL;
+        }
     }
 
     node = place->node;
@@ -222,16 +244,32 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
     view->status = node->status;
     view->begun = (journal->shown_seq != 0);
     view->refused = (node->refused != 0);
-    view->lost = (cursor->seq < journal->first_seq);
+    view->lost = (cursor->seq < journal->first_seq
+                  || (place->known
+                      && cursor->seq > 1 + ngx_http_agentstream_zone_last(node,
+                                                             place->epoch)));
 
     if (view->lost) {
         goto done;
     }
 
     if (cursor->seq <= journal->shown_seq) {
+        /* one epoch at a time, so that numbers ascend by one */
+
+        last = ngx_http_agentstream_zone_last(node,
+                             ngx_http_agentstream_zone_epoch(node,
+                                                             cursor->seq));
+
         view->need = ngx_http_agentstream_journal_read_locked(node, cursor,
-                                                  buf, size, &view->records);
+                                       ngx_min(last, journal->shown_seq),
+                                       buf, size, &view->records);
+
+        view->records.seq = ngx_http_agentstream_zone_number(node,
+                                                          view->records.seq);
     }
+
+    place->known = 1;
+    place->epoch = ngx_http_agentstream_zone_epoch(node, cursor->seq - 1);
 
     view->all = (cursor->seq > journal->shown_seq);
 
@@ -239,8 +277,9 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
         view->ended = view->all;
 
     } else if (view->all) {
-        view->orphan = ngx_http_agentstream_zone_gone_locked(zone,
-                                                             &node->owner);
+        view->orphan = (node->gone
+                        || ngx_http_agentstream_zone_gone_locked(zone,
+                                                              &node->owner));
     }
 
 done:

@@ -18,9 +18,15 @@
 
 
 /* number of expired turns that are freed under one lock */
-#define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX  32
+#define NGX_HTTP_AGENTSTREAM_EXPIRE_MAX   32
+
+/* between the numbers of two turns, in a store of several machines */
+#define NGX_HTTP_AGENTSTREAM_NUMBER_STEP  1024
 
 
+static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_make_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *id,
+    ngx_str_t *request_id);
 static void ngx_http_agentstream_zone_unname_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 
@@ -106,10 +112,8 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, ngx_str_t *id, ngx_str_t *request_id,
     ngx_http_agentstream_ticket_t *ticket, ngx_http_agentstream_node_t **node)
 {
-    u_char                          *p;
-    ngx_int_t                        rc;
-    ngx_http_agentstream_node_t     *nd;
-    ngx_http_agentstream_session_t  *session;
+    ngx_int_t                     rc;
+    ngx_http_agentstream_node_t  *nd;
 
     rc = ngx_http_agentstream_zone_taken_locked(zone, key, request_id, ticket,
                                                 node);
@@ -117,12 +121,95 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
         return rc;
     }
 
+    nd = ngx_http_agentstream_zone_make_locked(zone, key, id, request_id);
+
+    if (nd == NULL) {
+        return NGX_ERROR;
+    }
+
+    nd->owner = zone->self;
+    nd->number = zone->sh->number;
+
+    ngx_queue_insert_tail(&nd->session->turns, &nd->sibling);
+    nd->session->running = nd;
+
+    *node = nd;
+
+    return NGX_OK;
+}
+
+
+ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_mirror_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *id, ngx_str_t *request_id, uint64_t rank)
+{
+    uint64_t                         number;
+    ngx_queue_t                     *q;
+    ngx_http_agentstream_node_t     *node, *other;
+    ngx_http_agentstream_session_t  *session;
+
+    node = ngx_http_agentstream_zone_make_locked(zone, key, id, request_id);
+
+    if (node == NULL) {
+        return NULL;
+    }
+
+    node->mirror = 1;
+    node->rank = rank;
+    node->owner = zone->self;
+    node->number = zone->sh->number;
+
+    session = node->session;
+
+    /* an older turn comes before those that are known already, with a number
+       between those of its neighbours */
+
+    for (q = ngx_queue_last(&session->turns);
+         q != ngx_queue_sentinel(&session->turns);
+         q = ngx_queue_prev(q))
+    {
+        other = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
+
+        if (other->rank <= rank) {
+            break;
+        }
+
+        node->number = other->number;
+    }
+
+    if (node->number != zone->sh->number) {
+        number = 0;
+
+        if (q != ngx_queue_sentinel(&session->turns)) {
+            other = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
+            number = other->number;
+        }
+
+        node->number = number + (node->number - number) / 2;
+    }
+
+    ngx_queue_insert_after(q, &node->sibling);
+
+    return node;
+}
+
+
+/* a turn that is not in its session's queue yet */
+
+static ngx_http_agentstream_node_t *
+ngx_http_agentstream_zone_make_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *id, ngx_str_t *request_id)
+{
+    u_char                          *p;
+    ngx_http_agentstream_node_t     *nd;
+    ngx_http_agentstream_session_t  *session;
+
     p = NULL;
 
     if (request_id->len) {
         p = ngx_http_agentstream_zone_alloc_locked(zone, request_id->len);
         if (p == NULL) {
-            return NGX_ERROR;
+            return NULL;
         }
 
         ngx_memcpy(p, request_id->data, request_id->len);
@@ -150,13 +237,12 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
     ngx_memcpy(nd->id, id->data, nd->sn.str.len);
     nd->sn.node.key = ngx_murmur_hash2(nd->id, nd->sn.str.len);
     nd->session = session;
-    nd->owner = zone->self;
     nd->journal.first_seq = 1;
-    nd->number = ++zone->sh->number;
+
+    /* turns of other machines may have to be put between two of ours */
+    zone->sh->number += zone->remote ? NGX_HTTP_AGENTSTREAM_NUMBER_STEP : 1;
 
     ngx_rbtree_insert(&zone->sh->turns, &nd->sn.node);
-    ngx_queue_insert_tail(&session->turns, &nd->sibling);
-    session->running = nd;
 
     if (p) {
         nd->request.str.data = p;
@@ -167,9 +253,7 @@ ngx_http_agentstream_zone_create_locked(ngx_http_agentstream_zone_t *zone,
 
     zone->sh->nrunning++;
 
-    *node = nd;
-
-    return NGX_OK;
+    return nd;
 
 failed:
 
@@ -177,7 +261,7 @@ failed:
         ngx_slab_free_locked(zone->shpool, p);
     }
 
-    return NGX_ERROR;
+    return NULL;
 }
 
 
@@ -242,6 +326,10 @@ ngx_http_agentstream_zone_turn_locked(ngx_http_agentstream_zone_t *zone,
     {
         node = ngx_queue_data(q, ngx_http_agentstream_node_t, sibling);
 
+        if (node->pending) {
+            continue;
+        }
+
         if (number == NGX_HTTP_AGENTSTREAM_NEWEST) {
             return node;
         }
@@ -303,11 +391,20 @@ ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
 
     node->state = NGX_HTTP_AGENTSTREAM_TURN_FINISHED;
     node->ended = ngx_time();
-    node->session->running = NULL;
+
+    if (node->session->running == node) {
+        node->session->running = NULL;
+    }
 
     ngx_http_agentstream_zone_place_locked(zone, node);
     zone->sh->nrunning--;
     zone->sh->nfinished++;
+
+    if (node->mirror) {
+        /* its own machine counts it */
+        ngx_http_agentstream_zone_expire_locked(zone);
+        return;
+    }
 
     if (ngx_strcmp(node->stop_reason, "error") == 0) {
         ngx_http_agentstream_zone_count(zone, FAILED, 1);
@@ -390,6 +487,7 @@ ngx_http_agentstream_zone_orphan_locked(ngx_http_agentstream_zone_t *zone,
         node = ngx_rbtree_next(&zone->sh->turns, node);
 
         if (nd->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED
+            || nd->mirror
             || !ngx_http_agentstream_zone_dead_locked(zone, &nd->owner))
         {
             continue;

@@ -27,6 +27,9 @@
 
 #define NGX_HTTP_AGENTSTREAM_NOBODY        ((ngx_uint_t) -1)
 
+/* how many epochs of a turn are known; a position in an older one is lost */
+#define NGX_HTTP_AGENTSTREAM_EPOCHS        16
+
 
 typedef enum {
     NGX_HTTP_AGENTSTREAM_TURN_RUNNING = 0,
@@ -132,6 +135,28 @@ struct ngx_http_agentstream_node_s {
     ngx_uint_t                           nasks;
     ngx_str_t                            directory;    /* empty: not known
                                                           yet */
+
+    /* several machines; all zero otherwise */
+    uint32_t                             mirror;   /* it belongs to another
+                                                      machine; "owner" is the
+                                                      worker here that copies
+                                                      it */
+    uint32_t                             gone;     /* that machine is dead, as
+                                                      far as we know */
+    uint32_t                             pending;  /* it is not known yet
+                                                      whether it may begin */
+    uint32_t                             epoch;    /* number of takeovers by
+                                                      other machines */
+    uint32_t                             nends;
+    uint64_t                             ends[NGX_HTTP_AGENTSTREAM_EPOCHS];
+                                                   /* last packets of the
+                                                      epochs before this one,
+                                                      oldest first */
+    uint64_t                             rank;     /* its place among the turns
+                                                      of its session on all
+                                                      machines */
+    void                                *remote;   /* the owner's; means nothing
+                                                      in other processes */
 
     /* reserved for the terminal packet, which always has room, even if the
        zone is full */
@@ -285,6 +310,9 @@ typedef struct {
                                                           to nodes stay
                                                           valid */
     uint64_t                             number;       /* of the last turn */
+    uint64_t                             machine;      /* a random name for
+                                                          this zone; 0: none
+                                                          yet */
 
     /* slots of the workers in which somebody waits for events in a session */
     uint64_t                             followers[
@@ -335,6 +363,10 @@ struct ngx_http_agentstream_zone_s {
                                                           acknowledged, not
                                                           when it is
                                                           appended */
+    ngx_http_agentstream_store_remote_t *remote;       /* the verbs of a store
+                                                          of several machines,
+                                                          or NULL */
+    void                                *remote_data;
 
 #if (NGX_HTTP_AGENTSTREAM_LATER)
     ngx_queue_t                          later;        /* answers that are
@@ -386,6 +418,12 @@ ngx_int_t ngx_http_agentstream_zone_create_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *id,
     ngx_str_t *request_id, ngx_http_agentstream_ticket_t *ticket,
     ngx_http_agentstream_node_t **node);
+
+/* creates a turn of another machine, in its place among the turns of its
+   session; NULL: no room */
+ngx_http_agentstream_node_t *ngx_http_agentstream_zone_mirror_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *id,
+    ngx_str_t *request_id, uint64_t rank);
 
 /* returns the same, but creates nothing; NGX_OK: it could be created */
 ngx_int_t ngx_http_agentstream_zone_taken_locked(
@@ -495,6 +533,25 @@ void ngx_http_agentstream_zone_shift_locked(ngx_http_agentstream_zone_t *zone,
 /* ends the turn; it is kept for "retain" and as long as there is room */
 void ngx_http_agentstream_zone_finish_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
+
+/*
+ * Numbers of packets as clients see them: they contain the epoch, so that a
+ * number never stands for two packets.  zone_number() gives the number of a
+ * packet, zone_epoch() its epoch.  zone_last() is the last packet of an epoch
+ * that any client may have; 0: the epoch is not known any more.
+ */
+
+#define NGX_HTTP_AGENTSTREAM_EPOCH         1000000000ULL
+
+uint32_t ngx_http_agentstream_zone_epoch(ngx_http_agentstream_node_t *node,
+    uint64_t seq);
+uint64_t ngx_http_agentstream_zone_number(ngx_http_agentstream_node_t *node,
+    uint64_t seq);
+uint64_t ngx_http_agentstream_zone_last(ngx_http_agentstream_node_t *node,
+    uint64_t epoch);
+/* another machine has taken the turn over, after this packet */
+void ngx_http_agentstream_zone_end_epoch(ngx_http_agentstream_node_t *node,
+    uint64_t seq);
 
 /* the turn's prompt was never sent: it can only be found by its id */
 void ngx_http_agentstream_zone_refuse_locked(

@@ -98,7 +98,10 @@ ngx_http_agentstream_zone_taken_locked(ngx_http_agentstream_zone_t *zone,
         return NGX_DECLINED;
     }
 
-    *node = session->running;
+    /* a turn of another machine may be over by now: the store is asked */
+
+    *node = (session->running && !session->running->mirror)
+            ? session->running : NULL;
 
     if (*node
         || ngx_http_agentstream_zone_behind_locked(zone, session, ticket))

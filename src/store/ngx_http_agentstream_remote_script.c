@@ -1,0 +1,260 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * The scripts that Redis runs.  Each is atomic, and each that changes a turn
+ * refuses an owner or an epoch that is not the turn's.  Keys and fields are
+ * described in docs/machines.md.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_remote_int.h"
+
+
+#if (NGX_HTTP_AGENTSTREAM_HIREDIS)
+
+/* ARGV: owner, time in ms.  It must work without memory, too: an owner must
+   not seem to be dead because Redis is full */
+
+static const char  ngx_http_agentstream_script_lease[] =
+"#!lua flags=allow-oom\n"
+"redis.call('SET', 'as1:w:' .. ARGV[1], 1, 'PX', ARGV[2])\n"
+"return 'OK'\n";
+
+
+/*
+ * ARGV: base of the keys, turn, owner, request id, ticket, settings, time to
+ * live.  A turn that was created by the same command before is not created
+ * again.
+ */
+
+static const char  ngx_http_agentstream_script_create[] =
+"#!lua\n"
+"local base, turn, owner, req, ticket, set, ttl = unpack(ARGV)\n"
+"local s, m, r, q = base .. 's', base .. 'm:' .. turn, base .. 'r:' .. req,"
+" base .. 'q'\n"
+"local call = redis.call\n"
+"local old = call('HGET', m, 'rank')\n"
+"if old then return {'OK', '0', old} end\n"
+"if req ~= '' then\n"
+"  local t = call('GET', r)\n"
+"  if t and call('EXISTS', base .. 'm:' .. t) == 1 then\n"
+"    return {'DECLINED', t} end\n"
+"end\n"
+"local h = call('HMGET', s, 'turn', 'run', 'unsure')\n"
+"if h[2] == '1' and call('EXISTS', base .. 'm:' .. h[1]) == 1 then\n"
+"  return {'BUSY', h[1]} end\n"
+"while true do\n"
+"  local head = call('LINDEX', q, 0)\n"
+"  if not head then break end\n"
+"  if head == ticket then call('LPOP', q) break end\n"
+"  if call('EXISTS', 'as1:w:' .. string.match(head, '^%S+')) == 1 then\n"
+"    return {'BUSY', ''} end\n"
+"  call('LPOP', q)\n"
+"end\n"
+"local unsure = h[3] or '1'\n"
+"if h[2] == '1' then unsure = '1' end\n"
+"local rank = call('HINCRBY', s, 'rank', 1)\n"
+"call('HSET', s, 'turn', turn, 'run', 1)\n"
+"call('HSET', m, 'epoch', 0, 'owner', owner, 'last', 0, 'rank', rank,"
+" 'set', set, 'req', req)\n"
+"call('EXPIRE', s, ttl) call('EXPIRE', m, ttl)\n"
+"if req ~= '' then call('SET', r, turn, 'EX', ttl) end\n"
+"call('SPUBLISH', base .. 'c', 'B ' .. turn)\n"
+"return {'OK', unsure, tostring(rank)}\n";
+
+
+/*
+ * ARGV: base, turn, epoch, owner, time to live, end ("", or whether the session
+ * is unsure, "0" or "1"), number before the first record, number of records,
+ * the records, mode, then fields and values.  The mode "jump" says that the
+ * records before these are not kept, "touch" that nobody need be told.
+ */
+
+static const char  ngx_http_agentstream_script_put[] =
+"#!lua\n"
+"local base, turn, epoch, owner, ttl, fin = unpack(ARGV, 1, 6)\n"
+"local before, n = tonumber(ARGV[7]), tonumber(ARGV[8])\n"
+"local call = redis.call\n"
+"local m, t = base .. 'm:' .. turn, base .. 't:' .. turn\n"
+"local h = call('HMGET', m, 'epoch', 'owner', 'last', 'int', 'end')\n"
+"if not h[1] then return {'NOKEY'} end\n"
+"if h[1] ~= epoch or h[2] ~= owner then return {'FENCED'} end\n"
+"local last = tonumber(h[3])\n"
+"local mode = ARGV[9 + n]\n"
+"if mode == 'jump' and before > last then\n"
+"  call('DEL', t)\n"
+"  last = before\n"
+"elseif n > 0 and before ~= last then return {'GAP', h[3]} end\n"
+"local size, out = 0, {}\n"
+"for i = 1, n do\n"
+"  local b = ARGV[8 + i]\n"
+"  call('XADD', t, epoch .. '-' .. (last + i), 'r', b)\n"
+"  size = size + #b\n"
+"  if size <= 16384 then out[i] = struct.pack('<I4', #b) .. b end\n"
+"end\n"
+"local first = last + 1\n"
+"last = last + n\n"
+"call('HSET', m, 'last', last, unpack(ARGV, 10 + n))\n"
+"if fin ~= '' and not h[5] then\n"
+"  call('HSET', m, 'end', 1)\n"
+"  local s = base .. 's'\n"
+"  if call('HGET', s, 'turn') == turn then\n"
+"    call('HSET', s, 'run', 0, 'unsure', fin)\n"
+"    if call('HGET', m, 'refused') == '1' then call('HDEL', s, 'turn') end\n"
+"  end\n"
+"  local req = call('HGET', m, 'req')\n"
+"  if req and req ~= '' then call('EXPIRE', base .. 'r:' .. req, ttl) end\n"
+"end\n"
+"if n == 0 or fin ~= '' or first == 1 then\n"
+"  call('EXPIRE', base .. 's', ttl) call('EXPIRE', m, ttl)\n"
+"  call('EXPIRE', t, ttl)\n"
+"end\n"
+"if size > 16384 then n = 0 out = {} end\n"
+"if n > 0 and fin == '' and #ARGV == 9 + n then\n"
+"  call('SPUBLISH', base .. 'c', 'A ' .. turn .. ' ' .. epoch .. ' '"
+" .. first .. ' ' .. n .. '\\n' .. table.concat(out))\n"
+"elseif mode ~= 'touch' then\n"
+"  call('SPUBLISH', base .. 'c', 'M ' .. turn)\n"
+"end\n"
+"return {'OK', h[4] or '0', call('EXISTS', base .. 'v:' .. turn)}\n";
+
+
+/* ARGV: base, turn, epoch, owner, settings, request id, time to live: Redis has
+   lost the turn */
+
+static const char  ngx_http_agentstream_script_restore[] =
+"#!lua\n"
+"local base, turn, epoch, owner, set, req, ttl = unpack(ARGV)\n"
+"local s, m = base .. 's', base .. 'm:' .. turn\n"
+"local call = redis.call\n"
+"if call('EXISTS', m) == 1 then return {'OK'} end\n"
+"local h = call('HMGET', s, 'turn', 'run')\n"
+"if h[2] == '1' and h[1] ~= turn"
+" and call('EXISTS', base .. 'm:' .. h[1]) == 1 then return {'FENCED'} end\n"
+"local rank = call('HINCRBY', s, 'rank', 1)\n"
+"call('HSET', s, 'turn', turn, 'run', 1)\n"
+"call('HSET', m, 'epoch', epoch, 'owner', owner, 'last', 0, 'rank', rank,"
+" 'set', set, 'req', req)\n"
+"call('EXPIRE', s, ttl) call('EXPIRE', m, ttl)\n"
+"if req ~= '' then call('SET', base .. 'r:' .. req, turn, 'EX', ttl) end\n"
+"return {'OK'}\n";
+
+
+/* ARGV: base, turn, epoch, owner, "1": a worker of the same machine is dead, as
+   we know ourselves, so that its lease does not count */
+
+static const char  ngx_http_agentstream_script_claim[] =
+"#!lua\n"
+"local base, turn, epoch, owner, same = unpack(ARGV)\n"
+"local call = redis.call\n"
+"local m = base .. 'm:' .. turn\n"
+"local h = call('HMGET', m, 'epoch', 'owner', 'last', 'ends', 'end')\n"
+"if not h[1] then return {'NOKEY'} end\n"
+"if h[2] == owner then return {'OK', h[1], h[3]} end\n"
+"if h[5] or h[1] ~= epoch then return {'DECLINED'} end\n"
+"if same == '1' then\n"
+"  call('HSET', m, 'owner', owner)\n"
+"  return {'OK', h[1], h[3]}\n"
+"end\n"
+"if call('EXISTS', 'as1:w:' .. h[2]) == 1 then return {'DECLINED'} end\n"
+"epoch = tostring(tonumber(epoch) + 1)\n"
+"call('HSET', m, 'epoch', epoch, 'owner', owner,"
+" 'ends', (h[4] or '') .. h[3] .. ' ')\n"
+"call('SPUBLISH', base .. 'c', 'M ' .. turn)\n"
+"return {'OK', epoch, h[3]}\n";
+
+
+/* ARGV: base, turn, owner: a turn that does not come about after all */
+
+static const char  ngx_http_agentstream_script_undo[] =
+"#!lua flags=allow-oom\n"
+"local base, turn, owner = unpack(ARGV)\n"
+"local call = redis.call\n"
+"local m, s = base .. 'm:' .. turn, base .. 's'\n"
+"local h = call('HMGET', m, 'owner', 'prompted', 'req')\n"
+"if h[1] ~= owner or h[2] then return {'OK'} end\n"
+"call('DEL', m, base .. 't:' .. turn)\n"
+"if h[3] ~= '' then call('DEL', base .. 'r:' .. h[3]) end\n"
+"if call('HGET', s, 'turn') == turn then\n"
+"  call('HSET', s, 'run', 0) call('HDEL', s, 'turn') end\n"
+"call('SPUBLISH', base .. 'c', 'M ' .. turn)\n"
+"return {'OK'}\n";
+
+
+/*
+ * ARGV: base, turns.  What is known of the session's turn, and of these: for
+ * each its id, whether it runs, whether its owner lives, and its fields.
+ */
+
+static const char  ngx_http_agentstream_script_look[] =
+"#!lua flags=no-writes\n"
+"local call = redis.call\n"
+"local base = ARGV[1]\n"
+"local h = call('HMGET', base .. 's', 'turn', 'run', 'unsure')\n"
+"local out = {h[3] or '1'}\n"
+"local function add(turn, run)\n"
+"  local f = call('HGETALL', base .. 'm:' .. turn)\n"
+"  if #f == 0 then out[#out + 1] = {turn, 'none'} return end\n"
+"  local owner, live = call('HGET', base .. 'm:' .. turn, 'owner'), '0'\n"
+"  if call('EXISTS', 'as1:w:' .. owner) == 1 then live = '1' end\n"
+"  out[#out + 1] = {turn, run, live, f}\n"
+"end\n"
+"if h[1] then add(h[1], h[2]) end\n"
+"for i = 2, #ARGV do\n"
+"  if ARGV[i] ~= h[1] then add(ARGV[i], '0') end\n"
+"end\n"
+"return out\n";
+
+
+/* ARGV: base: asks the owner of the running turn to end it */
+
+static const char  ngx_http_agentstream_script_interrupt[] =
+"#!lua flags=allow-oom\n"
+"local call = redis.call\n"
+"local base = ARGV[1]\n"
+"local h = call('HMGET', base .. 's', 'turn', 'run')\n"
+"if h[2] ~= '1' then return {'NONE'} end\n"
+"local m = base .. 'm:' .. h[1]\n"
+"local owner = call('HGET', m, 'owner')\n"
+"if not owner then return {'NONE'} end\n"
+"call('HSET', m, 'int', 1)\n"
+"call('SPUBLISH', 'as1:i:' .. owner, 'I ' .. h[1])\n"
+"return {'OK'}\n";
+
+
+/* ARGV: base, ticket, "in", "first" or "out", time to live */
+
+static const char  ngx_http_agentstream_script_queue[] =
+"#!lua flags=allow-oom\n"
+"local base, ticket, what, ttl = unpack(ARGV)\n"
+"local call = redis.call\n"
+"local q = base .. 'q'\n"
+"if what == 'out' then\n"
+"  if call('LREM', q, 1, ticket) == 1 then\n"
+"    call('SPUBLISH', base .. 'c', 'Q ') end\n"
+"elseif not call('LPOS', q, ticket) then\n"
+"  call(what == 'in' and 'RPUSH' or 'LPUSH', q, ticket)\n"
+"  call('EXPIRE', q, ttl)\n"
+"end\n"
+"return {'OK'}\n";
+
+
+ngx_str_t  ngx_http_agentstream_scripts[] = {
+    ngx_string(ngx_http_agentstream_script_lease),
+    ngx_string(ngx_http_agentstream_script_create),
+    ngx_string(ngx_http_agentstream_script_put),
+    ngx_string(ngx_http_agentstream_script_restore),
+    ngx_string(ngx_http_agentstream_script_claim),
+    ngx_string(ngx_http_agentstream_script_undo),
+    ngx_string(ngx_http_agentstream_script_look),
+    ngx_string(ngx_http_agentstream_script_interrupt),
+    ngx_string(ngx_http_agentstream_script_queue)
+};
+
+#endif

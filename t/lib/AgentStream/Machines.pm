@@ -1,0 +1,249 @@
+package AgentStream::Machines;
+
+# Several machines: nginx instances with zones of their own, in front of one
+# scripted OpenCode, and a Redis server that they share.
+#
+#     my $m = AgentStream::Machines->new(3, location => '…');
+#     my ($a, $b, $c) = $m->machines();
+#
+# cut => 1: the first machine can be cut off from Redis, with cut_off().
+#
+# check_all() holds what all clients of a test have received against the
+# promise: a number of a packet stands for the same bytes everywhere, and
+# between resets a client's numbers have no gaps.
+
+use strict;
+use warnings;
+
+use Digest::SHA qw(sha1_hex);
+use File::Path qw(remove_tree);
+use POSIX ();
+use Test::More;
+
+use AgentStream;
+use AgentStream::Process qw(free_ports slurp wait_for);
+
+
+sub new {
+    my ($class, $n, %args) = @_;
+    my $self = bless { machines => [], args => {} }, $class;
+    my $http = delete $args{http} // '';
+    my $redis = delete $args{redis} // {};
+    my $failure = delete $args{failure} // 'refuse';
+    my $password = delete $args{password} // '';
+    my $db = delete $args{db} // 0;
+    my $wait = delete $args{wait} // 1;
+    my $cut = delete $args{cut};
+    my %worker = (workers => 1, timeout => 120, %args);
+
+    my $first = AgentStream->new(%worker, nginx => 0);
+    $self->{first} = $first;
+    $self->{dir} = $first->{dir};
+    ($self->{port}) = free_ports(1);
+
+    my $user = $password ne '' ? ":$password@" : '';
+    $self->{auth} = $redis->{requirepass};
+    $self->{db} = $db;
+
+    $self->start_redis(%$redis);
+
+    $http .= "agentstream_store redis://${user}127.0.0.1:$self->{port}/$db;
+              agentstream_store_failure $failure;\n";
+
+    # the first machine reaches Redis through a process that can be stopped
+    my $direct = $http;
+    $self->start_tunnel() if $cut;
+
+    for my $i (1 .. $n) {
+        $http = $direct;
+        $http =~ s/:$self->{port}\b/:$self->{port_tunnel}/ if $cut && $i == 1;
+
+        my $t = $i == 1 ? $first : AgentStream->new(%worker, nginx => 0,
+                                       opencode => $first->{port_opencode});
+        $t->{http} = $http;
+        $t->{fake} //= $first->{fake};
+        $t->start_nginx();
+        push @{ $self->{machines} }, $t;
+    }
+
+    !$wait || $self->connected() or die "no connection to Redis\n";
+
+    return $self;
+}
+
+
+sub machines {
+    my ($self) = @_;
+
+    return @{ $self->{machines} };
+}
+
+
+# all workers have stored their leases
+
+sub connected {
+    my ($self) = @_;
+    my $workers = 0;
+
+    $workers += $_->{workers} for grep { !$_->{lost} } $self->machines();
+
+    return wait_for(sub { $self->leases() >= $workers }, 10);
+}
+
+
+sub leases {
+    my ($self) = @_;
+
+    return scalar grep { /^as1:w:/ } split /\n/, $self->redis('KEYS', 'as1:w:*');
+}
+
+
+sub start_redis {
+    my ($self, %args) = @_;
+    my @args = map { ("--$_", $args{$_}) } sort keys %args;
+
+    $self->{redis} = AgentStream::Process->start(
+        command => ['redis-server', '--port', $self->{port},
+                    '--bind', '127.0.0.1', '--dir', $self->{dir},
+                    '--save', '', @args],
+        out => "$self->{dir}/redis.log");
+
+    wait_for(sub { $self->redis('PING') =~ /PONG/ }, 10)
+        or die "redis-server did not start\n";
+}
+
+
+sub start_tunnel {
+    my ($self) = @_;
+    my ($port) = free_ports(1);
+
+    $self->{port_tunnel} = $port;
+    $self->{tunnel} = AgentStream::Process->start(command => ['node', '-e',
+        'const net = require("net"); net.createServer((c) => {'
+        . "const u = net.connect($self->{port}, '127.0.0.1');"
+        . 'c.pipe(u); u.pipe(c); c.on("error", () => u.destroy());'
+        . 'u.on("error", () => c.destroy()); '
+        . "}).listen($port, '127.0.0.1')"], out => "$self->{dir}/tunnel.log");
+}
+
+
+# -> what redis-cli prints
+
+sub redis {
+    my ($self, @command) = @_;
+
+    my $pid = open(my $fh, '-|') // die "redis-cli: $!\n";
+
+    if ($pid == 0) {
+        open STDERR, '>', '/dev/null';
+        my @auth = defined $self->{auth}
+                   ? ('--no-auth-warning', '-a', $self->{auth}) : ();
+        { exec 'timeout', '5', 'redis-cli', '-p', $self->{port}, @auth,
+               '-n', $self->{db} // 0, @command; }
+        POSIX::_exit(127);
+    }
+
+    local $/;
+
+    return scalar <$fh> // '';
+}
+
+
+# SIGKILL of master and workers at once
+
+sub lose {
+    my ($self, $t) = @_;
+    my @pids = ($t->{master}{pid}, $t->workers());
+
+    kill 'KILL', @pids;
+    wait_for(sub { $t->{master}->exited() }, 5);
+    $t->{lost} = 1;
+}
+
+
+# clients: what each received over all its connections, [[client, …], …]
+
+sub check_all {
+    my ($self, $name, @clients) = @_;
+    my (%bytes, %ends, @wrong);
+
+    for my $connections (@clients) {
+        my ($turn, $last, $reset) = ('', 0, 0);
+
+        for my $p (map { $_->packets() } @$connections) {
+            $reset = 1 if $p->{data} =~ /^\{"type":"stream_reset"/;
+
+            my ($t, $n) = ($p->{id} // '') =~ /^(\w+):(\d+)$/ or next;
+
+            # a rebuilt turn has no other ids
+            next if $n == 999_999_999_999_999;
+
+            push @wrong, "$t ends with $ends{$t} and $n"
+                if $p->{data} =~ /^\{"type":"(prompt_response|error)"/
+                   && ($ends{$t} //= $n) != $n;
+
+            my $hash = sha1_hex($p->{raw});
+
+            push @wrong, "$t:$n has two versions"
+                if ($bytes{"$t:$n"} //= $hash) ne $hash;
+
+            my ($epoch, $seq) = (int($n / 1e9), $n % 1e9);
+            my ($e, $s) = (int($last / 1e9), $last % 1e9);
+
+            push @wrong, "$t:$n after $last"
+                if $t eq $turn && !$reset
+                   && ($seq != $s + 1 || $epoch < $e);
+
+            ($turn, $last, $reset) = ($t, $n, 0);
+        }
+    }
+
+    return @wrong if $name eq '';
+
+    ok(!@wrong, "$name: every number stands for the same bytes, without gaps")
+        or diag(join "\n", @wrong[0 .. ($#wrong < 9 ? $#wrong : 9)]);
+}
+
+
+sub done {
+    my ($self) = @_;
+
+    $self->finish();
+    done_testing();
+}
+
+
+sub finish {
+    my ($self) = @_;
+    my @alive = grep { !$_->{lost} } $self->machines();
+
+    for my $t ($self->machines()) {
+        my @bad = grep { / \[(alert|crit|emerg)\] /
+                         || /exited (on signal|with code [1-9])/ }
+                  split /^/, $t->log_text();
+
+        ok(!@bad, 'no alerts') or diag(@bad);
+    }
+
+    for my $t (@alive) {
+        $t->check_exit();
+        $t->check_sanitizer();
+    }
+
+    if ($self->{tunnel}) {
+        $self->{tunnel}->signal('CONT');
+        $self->{tunnel}->stop('TERM', 5);
+    }
+
+    $self->{redis}->signal('CONT');
+    $self->{redis}->stop('TERM', 5);
+    $self->{first}{fake}->stop('TERM', 10) if $self->{first}{fake};
+    alarm(0);
+
+    if (Test::More->builder->is_passing()) {
+        remove_tree(map { $_->{dir} } $self->machines());
+    }
+}
+
+
+1;

@@ -1,0 +1,198 @@
+
+/*
+ * Copyright (C) agentstream contributors
+ */
+
+
+/*
+ * Addresses of Redis, and records that come from there.
+ *
+ * Broken by: a password with "@", ":" or an escape that is cut; a port, a
+ * database or an IPv6 address that is read wrongly; a record that is shorter
+ * or longer than it says, has a type that does not exist, or holes outside of
+ * its JSON.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include "ngx_http_agentstream_record.h"
+#include "ngx_http_agentstream_url.h"
+#include "tap.h"
+
+
+static void
+url_is(const char *text, const char *user, const char *password,
+    const char *host, ngx_uint_t port, ngx_uint_t db, ngx_uint_t tls)
+{
+    u_char                      *buf;
+    ngx_str_t                    url;
+    const char                  *wrong;
+    ngx_http_agentstream_url_t   address;
+
+    url.len = ngx_strlen(text);
+    url.data = tap_copy(text, url.len);
+    buf = malloc(url.len + 3);
+
+    wrong = ngx_http_agentstream_url_parse(&address, &url, buf);
+
+    tap_ok(wrong == NULL, "%s", text);
+
+    if (wrong == NULL) {
+        tap_is_str(address.user, user, "user");
+        tap_is_str(address.password, password, "password");
+        tap_is_str(address.host, host, "host");
+        tap_is(address.port, port, "port");
+        tap_is(address.db, db, "database");
+        tap_is(address.tls, tls, "TLS");
+    }
+
+    free(buf);
+    free(url.data);
+}
+
+
+static void
+url_bad(const char *text)
+{
+    u_char                      *buf;
+    ngx_str_t                    url;
+    ngx_http_agentstream_url_t   address;
+
+    url.len = ngx_strlen(text);
+    url.data = tap_copy(text, url.len);
+    buf = malloc(url.len + 3);
+
+    tap_ok(ngx_http_agentstream_url_parse(&address, &url, buf) != NULL,
+           "refused: %s", text);
+
+    free(buf);
+    free(url.data);
+}
+
+
+/* a record with JSON, text, a hole and an origin, of which one byte or the
+   length may be changed */
+
+static void
+record_is(ngx_int_t expected, int add, void (*change)(u_char *data),
+    const char *name)
+{
+    size_t                          len;
+    u_char                          data[256];
+    ngx_str_t                       text;
+    ngx_http_agentstream_record_t   record;
+    ngx_http_agentstream_packed_t  *packed;
+
+    ngx_memzero(&record, sizeof(record));
+    ngx_memzero(data, sizeof(data));
+
+    record.type = NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE;
+    record.part = 7;
+    record.json = tap_str("{\"a\":\"\"}");
+    record.text = tap_str("xyz");
+    record.origin = tap_str("origin");
+    record.nholes = 1;
+    record.holes[0] = 6;
+
+    packed = (ngx_http_agentstream_packed_t *) data;
+    len = record.json.len + record.text.len;
+
+    ngx_memcpy(packed + 1, "{\"a\":\"\"}xyz", len);
+    ngx_http_agentstream_record_pack(packed, &record,
+                                     (u_char *) (packed + 1) + len);
+
+    len += sizeof(*packed) + ngx_http_agentstream_record_extra(&record) + add;
+
+    if (change) {
+        change(data);
+    }
+
+    text.len = len;
+    text.data = tap_copy(data, len);
+
+    tap_is(ngx_http_agentstream_record_read(&record, &text), expected, name);
+
+    if (expected == NGX_OK) {
+        tap_is_str(record.json, "{\"a\":\"\"}", "JSON");
+        tap_is_str(record.text, "xyz", "text");
+        tap_is_str(record.origin, "origin", "origin");
+        tap_is(record.holes[0], 6, "hole");
+        tap_is(record.part, 7, "part");
+    }
+
+    free(text.data);
+}
+
+
+static void
+change_type(u_char *data)
+{
+    ((ngx_http_agentstream_packed_t *) data)->type =
+                                        NGX_HTTP_AGENTSTREAM_RECORD_TYPES;
+}
+
+
+static void
+change_json(u_char *data)
+{
+    ((ngx_http_agentstream_packed_t *) data)->json = 0xfffffff0;
+}
+
+
+static void
+change_holes(u_char *data)
+{
+    ((ngx_http_agentstream_packed_t *) data)->nholes = 100;
+}
+
+
+static void
+change_hole(u_char *data)
+{
+    data[sizeof(ngx_http_agentstream_packed_t) + 11] = 200;
+}
+
+
+static void
+change_pieces(u_char *data)
+{
+    ((ngx_http_agentstream_packed_t *) data)->pieces = 1;
+}
+
+
+int
+main(void)
+{
+    url_is("redis://localhost", "", "", "localhost", 6379, 0, 0);
+    url_is("rediss://r.example:7000/3", "", "", "r.example", 7000, 3, 1);
+    url_is("redis://:secret@10.0.0.1/", "", "secret", "10.0.0.1", 6379, 0, 0);
+    url_is("redis://me:a%40b%3ac%@h:1", "me", "a@b:c%", "h", 1, 0, 0);
+    url_is("redis://me:a@b@h", "me", "a@b", "h", 6379, 0, 0);
+    url_is("REDIS://[::1]:6380/1", "", "", "[::1]", 6380, 1, 0);
+    url_is("redis://[::1]", "", "", "[::1]", 6379, 0, 0);
+
+    url_bad("");
+    url_bad("localhost:6379");
+    url_bad("http://localhost");
+    url_bad("redis://");
+    url_bad("redis://:6379");
+    url_bad("redis://host:0");
+    url_bad("redis://host:65536");
+    url_bad("redis://host:x");
+    url_bad("redis://host/x");
+    url_bad("redis://me@host");
+    url_bad("sentinel://main@a,b");
+
+    record_is(NGX_OK, 0, NULL, "a record");
+    record_is(NGX_ERROR, -1, NULL, "too short");
+    record_is(NGX_ERROR, 1, NULL, "too long");
+    record_is(NGX_ERROR, -30, NULL, "less than its head");
+    record_is(NGX_ERROR, 0, change_type, "no such type");
+    record_is(NGX_ERROR, 0, change_json, "a length that overflows");
+    record_is(NGX_ERROR, 0, change_holes, "too many holes");
+    record_is(NGX_ERROR, 0, change_hole, "a hole outside");
+    record_is(NGX_ERROR, 0, change_pieces, "pieces");
+
+    return tap_done();
+}
