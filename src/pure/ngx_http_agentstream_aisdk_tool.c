@@ -296,21 +296,19 @@ ngx_http_agentstream_aisdk_tool_failed(u_char *p, ngx_str_t *id,
     v = ngx_http_agentstream_json_get(json, json->root, "rawOutput");
     v = ngx_http_agentstream_json_get(json, v, "error");
 
-    if (ngx_http_agentstream_json_type(json, v)
-        == NGX_HTTP_AGENTSTREAM_JSON_STRING)
-    {
-        error = ngx_http_agentstream_json_raw(json, v);
-
-    } else {
-        ngx_str_set(&error, "\"The tool failed\"");
-    }
-
     p = ngx_sprintf(p, "data: {\"type\":\"tool-output-error\","
                     "\"toolCallId\":%V,\"dynamic\":true,"
                     "\"providerExecuted\":true,\"errorText\":", id);
 
-    p = v ? ngx_http_agentstream_record_slice(p, record, &error)
-          : ngx_cpymem(p, error.data, error.len);
+    if (ngx_http_agentstream_json_type(json, v)
+        == NGX_HTTP_AGENTSTREAM_JSON_STRING)
+    {
+        error = ngx_http_agentstream_json_raw(json, v);
+        p = ngx_http_agentstream_record_slice(p, record, &error);
+
+    } else {
+        p = ngx_http_agentstream_aisdk_cpy(p, "\"The tool failed\"");
+    }
 
     return ngx_http_agentstream_aisdk_cpy(p, "}\n\n");
 }
