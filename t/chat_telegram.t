@@ -9,7 +9,7 @@
 # Broken by: a webhook that is answered after OpenCode was asked, an answer that
 # is an edit, a progress message without disable_notification, typing that is
 # shown once, names of updates that are not remembered, "not modified" taken for
-# a failure.
+# a failure, a file that nobody mentions.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -68,6 +68,23 @@ $said = say_to(1003, 'say:a < b & c > d "q" <b>not bold</b> <tg-spoiler>x');
 $answer = answer_to($chat, 'telegram', 1003, $said->{id});
 like($answer->{text} // '', qr/a < b & c > d "q"/, 'no bad character');
 
+# files are named to the sender as not read, also if there is nothing else
+
+my %file = (mime => 'text/plain', base64 => 'eA==');
+
+$said = $chat->say(platform => 'telegram', chat => 1003,
+                   file => { name => 'notes.txt', %file });
+like(answer_to($chat, 'telegram', 1003, $said->{id})->{text} // '',
+     qr/not read here: notes\.txt\./, 'a file alone');
+
+$said = $chat->say(platform => 'telegram', chat => 1003, text => 'say:seen',
+                   file => { name => 'a.txt', %file });
+ok(wait_for(sub { my @texts = texts($chat, 'telegram', 1003);
+                  $texts[-2] =~ /not read here: a\.txt/
+                      && $texts[-1] eq 'seen' }, 15),
+   'a file and a text, which is answered')
+    or diag(explain([texts($chat, 'telegram', 1003)]));
+
 # an answer without text says so; an error is a sentence
 
 $said = say_to(1003, 'replay:text-empty');
@@ -83,8 +100,8 @@ is(scalar @{ $state->{violations} }, 0, 'nothing that Telegram refuses')
     or diag(explain($state->{violations}));
 
 my $status = $t->status();
-is($status->{chats}{received}, 5, 'received');
-is($status->{chats}{answers}, 5, 'answers');
+is($status->{chats}{received}, 7, 'received');
+is($status->{chats}{answers}, 6, 'answers');
 is($status->{chats}{known}, 3, 'chats');
 is($status->{chats}{failed}, 0, 'no failures');
 

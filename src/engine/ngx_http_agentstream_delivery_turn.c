@@ -19,6 +19,8 @@
 #include "ngx_http_agentstream_worker.h"
 
 
+static ngx_int_t ngx_http_agentstream_delivery_unread(
+    ngx_http_agentstream_delivery_t *d);
 static ngx_int_t ngx_http_agentstream_delivery_body(
     ngx_http_agentstream_delivery_t *d, ngx_http_agentstream_prompt_t *prompt);
 static ngx_int_t ngx_http_agentstream_delivery_content(
@@ -50,6 +52,12 @@ ngx_http_agentstream_delivery_prompt(ngx_http_agentstream_delivery_t *d)
     ngx_http_agentstream_prompt_t   prompt;
     ngx_http_agentstream_sender_t  *sender;
 
+    if (d->update.files.nelts
+        && ngx_http_agentstream_delivery_unread(d) != NGX_OK)
+    {
+        return;
+    }
+
     sender = &d->sender;
     ngx_memzero(sender, sizeof(ngx_http_agentstream_sender_t));
 
@@ -71,6 +79,54 @@ ngx_http_agentstream_delivery_prompt(ngx_http_agentstream_delivery_t *d)
     sender->data = d;
 
     ngx_http_agentstream_sender_send(sender);
+}
+
+
+/* tells which files are not read; NGX_DECLINED: the message has nothing
+   else */
+
+static ngx_int_t
+ngx_http_agentstream_delivery_unread(ngx_http_agentstream_delivery_t *d)
+{
+    size_t                             len;
+    ngx_str_t                          text;
+    ngx_uint_t                         i, only;
+    ngx_http_agentstream_chat_file_t  *files;
+
+    files = d->update.files.elts;
+    only = (d->update.text.len == 0);
+    len = sizeof("Files are not read here: .");
+
+    for (i = 0; i < d->update.files.nelts; i++) {
+        len += files[i].name.len + sizeof(", ") - 1;
+    }
+
+    text.data = ngx_pnalloc(d->job, len);
+
+    if (text.data) {
+        text.len = ngx_sprintf(text.data, "Files are not read here: ")
+                   - text.data;
+
+        for (i = 0; i < d->update.files.nelts; i++) {
+            text.len = ngx_sprintf(text.data + text.len, "%s%V",
+                                   i ? ", " : "", &files[i].name)
+                       - text.data;
+        }
+
+        text.data[text.len++] = '.';
+
+        ngx_http_agentstream_delivery_say(d, &d->update.message, &text,
+                                          only ? d->job_entry : 0);
+    }
+
+    if (!only) {
+        return NGX_OK;
+    }
+
+    ngx_http_agentstream_delivery_end_job(d);
+    ngx_http_agentstream_delivery_kick(d);
+
+    return NGX_DECLINED;
 }
 
 

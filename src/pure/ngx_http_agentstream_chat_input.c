@@ -312,16 +312,20 @@ ngx_http_agentstream_chat_command(ngx_http_agentstream_chat_input_t *in,
 
     ngx_str_null(name);
 
-    p = update->text.data;
-    last = p + update->text.len;
+    if (update->text.len == 0) {
 
-    if (p == last && update->files.nelts == 0) {
-        update->kind = NGX_HTTP_AGENTSTREAM_CHAT_COMMAND;
-        ngx_str_set(&update->command, "help");
+        if (update->files.nelts == 0) {
+            update->kind = NGX_HTTP_AGENTSTREAM_CHAT_COMMAND;
+            ngx_str_set(&update->command, "help");
+        }
+
         return;
     }
 
-    if (p == last || *p != '/') {
+    p = update->text.data;
+    last = p + update->text.len;
+
+    if (*p != '/') {
         return;
     }
 
