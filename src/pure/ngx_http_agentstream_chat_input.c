@@ -88,7 +88,7 @@ ngx_http_agentstream_chat_text(ngx_http_agentstream_chat_input_t *in,
     u_char     *p;
     ngx_str_t   text, slice;
 
-    ngx_str_null(&text);
+    ngx_str_set(&text, "");
 
     slice = ngx_http_agentstream_json_string(&in->json, value);
 
@@ -117,7 +117,7 @@ ngx_http_agentstream_chat_id(ngx_http_agentstream_chat_input_t *in,
     size_t     i;
     ngx_str_t  id, raw, *list[2];
 
-    ngx_str_null(&id);
+    ngx_str_set(&id, "");
 
     if (ngx_http_agentstream_json_type(&in->json, value)
         == NGX_HTTP_AGENTSTREAM_JSON_NUMBER)
@@ -170,12 +170,12 @@ ngx_http_agentstream_chat_token(ngx_http_agentstream_chat_input_t *in,
     text = ngx_http_agentstream_chat_text(in, value);
 
     if (text.len > max) {
-        ngx_str_null(&text);
+        ngx_str_set(&text, "");
     }
 
     for (i = 0; i < text.len; i++) {
         if (text.data[i] < 0x20 || text.data[i] == 0x7f) {
-            ngx_str_null(&text);
+            ngx_str_set(&text, "");
         }
     }
 
@@ -204,7 +204,7 @@ ngx_http_agentstream_chat_join(ngx_http_agentstream_chat_input_t *in,
     ngx_str_t    text;
     ngx_uint_t   i;
 
-    ngx_str_null(&text);
+    ngx_str_set(&text, "");
 
     len = 0;
 
@@ -310,7 +310,7 @@ ngx_http_agentstream_chat_command(ngx_http_agentstream_chat_input_t *in,
     u_char     *p, *last;
     ngx_str_t   rest, word, *list[2];
 
-    ngx_str_null(name);
+    ngx_str_set(name, "");
 
     if (update->text.len == 0) {
 
@@ -354,7 +354,7 @@ ngx_http_agentstream_chat_command(ngx_http_agentstream_chat_input_t *in,
     {
         /* it is a path, or something else that begins with a slash */
 
-        ngx_str_null(name);
+        ngx_str_set(name, "");
         return;
     }
 
@@ -480,7 +480,7 @@ ngx_http_agentstream_chat_form(ngx_http_agentstream_chat_input_t *in,
     ngx_int_t   ch;
     ngx_str_t   value;
 
-    ngx_str_null(&value);
+    ngx_str_set(&value, "");
 
     len = ngx_strlen(name);
     last = form->data + form->len;

@@ -586,7 +586,7 @@ ngx_http_agentstream_chat_slack_text(ngx_http_agentstream_chat_input_t *in,
         { ngx_string("&amp;"), '&' }
     };
 
-    ngx_str_null(&result);
+    ngx_str_set(&result, "");
 
     if (text->len == 0) {
         return result;
@@ -651,7 +651,7 @@ ngx_http_agentstream_chat_slack_reference(u_char *dst, ngx_str_t *inner,
     kind = inner->len ? inner->data[0] : 0;
 
     target = *inner;
-    ngx_str_null(&label);
+    ngx_str_set(&label, "");
 
     p = ngx_strlchr(inner->data, inner->data + inner->len, '|');
 

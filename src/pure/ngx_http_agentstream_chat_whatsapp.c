@@ -323,7 +323,7 @@ ngx_http_agentstream_chat_whatsapp_content(
     const char  *const *kind;
 
     type = ngx_http_agentstream_chat_get(in, message, "type");
-    ngx_str_null(&text);
+    ngx_str_set(&text, "");
 
     if (ngx_http_agentstream_json_is(&in->json, type, "text")) {
         text = ngx_http_agentstream_chat_text(in,
