@@ -28,7 +28,7 @@
 #define NGX_HTTP_AGENTSTREAM_NOBODY        ((ngx_uint_t) -1)
 
 /* how many epochs of a turn are known; a position in an older one is lost */
-#define NGX_HTTP_AGENTSTREAM_EPOCHS        16
+#define NGX_HTTP_AGENTSTREAM_EPOCHS        3
 
 
 typedef enum {
@@ -70,7 +70,8 @@ struct ngx_http_agentstream_ask_s {
 typedef struct ngx_http_agentstream_session_s  ngx_http_agentstream_session_t;
 
 
-/* a turn as all workers see it; a running one is never freed */
+/* a turn as all workers see it; a running one is never freed.  It must fit into
+   1,024 bytes: the slab would take twice as much for a larger one */
 
 struct ngx_http_agentstream_node_s {
     ngx_str_node_t                       sn;       /* by id */
