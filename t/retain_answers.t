@@ -213,8 +213,8 @@ my $unanswered = $t->session();
 
 for (@held, { s => $unanswered }) {
     # those that are interrupted must run until then, also under valgrind
-    $_->{c} = $t->send_message($_->{s}, exists $_->{status}
-                                        ? 'text:600:8:80' : 'text:600:8:20');
+    $_->{c} = $t->send_message($_->{s}, 'text:600:8:'
+                               . (exists $_->{status} ? scaled(20) : 20));
     hear($t, $_->{c}, 5);
 }
 
