@@ -12,6 +12,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
+use AgentStream::Attach qw(done_killed);
 use AgentStream::Bot;
 
 my ($t, $chat) = bot(poll => 1, allow => '1001', workers => 2, timeout => 60,
@@ -56,4 +57,4 @@ is(scalar(grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') }), 4,
 is(scalar(grep { ($_->{status} // 0) == 409 } polls()), 0, 'one poller at a time');
 
 $chat->stop();
-$t->done();
+done_killed($t);

@@ -15,6 +15,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
+use AgentStream::Attach qw(done_killed);
 use AgentStream::Bot;
 
 my ($t, $chat) = bot(allow => 'all', workers => 2, timeout => 120,
@@ -134,4 +135,4 @@ is(scalar @{ $state->{violations} }, 0, 'nothing that Telegram refuses')
     or diag(explain($state->{violations}));
 
 $chat->stop();
-$t->done();
+done_killed($t);
