@@ -408,7 +408,7 @@ static void
 ngx_http_agentstream_asked_word(ngx_http_agentstream_asked_t *asked,
     ngx_uint_t value)
 {
-    u_char     *p, *start, *last;
+    u_char     *p, *dst, *start, *last;
     size_t      n;
     ngx_str_t   text;
 
@@ -433,11 +433,12 @@ ngx_http_agentstream_asked_word(ngx_http_agentstream_asked_t *asked,
 
     for (p = last; n && p > start; p--) {
 
-        p[n - 1] = p[-1];
+        dst = p + n;
+        dst[-1] = p[-1];
 
         if (ngx_strchr("\\*_`~[<", p[-1]) != NULL) {
             n--;
-            p[n - 1] = '\\';
+            dst[-2] = '\\';
         }
     }
 }
