@@ -9,7 +9,8 @@
 # Broken by: a webhook that is answered after OpenCode was asked, an answer that
 # is an edit, a progress message without disable_notification, typing that is
 # shown once, names of updates that are not remembered, "not modified" taken for
-# a failure, a file that nobody mentions.
+# a failure, a file that nobody mentions, a turn whose end is remembered when the
+# next message waits (delivery_finish()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -94,14 +95,32 @@ $said = say_to(1003, 'replay:error-401');
 like(answer_to($chat, 'telegram', 1003, $said->{id})->{text}, qr/\w/,
      'an error is told');
 
+# somebody prompts the session in a page: the next message of the chat waits, and
+# what was answered before is not sent again
+
+my ($session) = map { $_->{url} =~ m{/session/(ses_\w+)/prompt_async} ? $1 : () }
+                @{ $t->control('log') };
+my $before = texts($chat, 'telegram', 1001, silent => 0);
+my $page = $t->send_message($session, 'text:30:24:100');
+
+$t->wait([$page], until => sub { $_[0]->packets() > 2 });
+$said = say_to(1001, 'say:behind the page');
+is(answer_to($chat, 'telegram', 1001, $said->{id})->{text}, 'behind the page',
+   'a message that waits for a turn of a page');
+ok($t->wait([$page]), 'the turn of the page ends');
+check_turn($page, 'the turn of the page');
+sleep(1.5);
+is(scalar(texts($chat, 'telegram', 1001, silent => 0)), $before + 1,
+   'nothing else is sent');
+
 my $state = $chat->state();
 is($state->{limited}, 0, 'no 429');
 is(scalar @{ $state->{violations} }, 0, 'nothing that Telegram refuses')
     or diag(explain($state->{violations}));
 
 my $status = $t->status();
-is($status->{chats}{received}, 7, 'received');
-is($status->{chats}{answers}, 6, 'answers');
+is($status->{chats}{received}, 8, 'received');
+is($status->{chats}{answers}, 7, 'answers');
 is($status->{chats}{known}, 3, 'chats');
 is($status->{chats}{failed}, 0, 'no failures');
 

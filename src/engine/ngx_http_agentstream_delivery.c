@@ -281,7 +281,11 @@ ngx_http_agentstream_delivery_close(ngx_http_agentstream_delivery_t *d,
                              ngx_http_agentstream_worker->zone, d->node, force)
         != NGX_OK)
     {
-        ngx_http_agentstream_delivery_kick(d);
+        /* an entry has come, or there was no memory to deal with one: look at
+           all of them again, but not at once */
+
+        d->scanned = 0;
+        ngx_add_timer(&d->timer, 100);
         return;
     }
 

@@ -272,7 +272,7 @@ ngx_http_agentstream_delivery_send_piece(ngx_http_agentstream_delivery_t *d,
     ngx_http_agentstream_piece_t        *piece;
     ngx_http_agentstream_chat_action_t   action;
 
-    if (!d->state.ended || d->pieces.elts == NULL
+    if (!d->state.running || !d->state.ended || d->pieces.elts == NULL
         || d->state.sent >= d->pieces.nelts)
     {
         return NGX_DECLINED;
@@ -345,7 +345,11 @@ ngx_http_agentstream_delivery_send_tidy(ngx_http_agentstream_delivery_t *d,
 {
     ngx_http_agentstream_chat_action_t  action;
 
-    if (!d->state.ended) {
+    /* after a takeover the turn may have to be read again first */
+
+    if (!d->state.running || !d->state.ended
+        || (d->turn && d->pieces.elts == NULL))
+    {
         return NGX_DECLINED;
     }
 

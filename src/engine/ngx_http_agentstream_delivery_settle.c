@@ -287,6 +287,7 @@ ngx_http_agentstream_delivery_settle_piece(ngx_http_agentstream_delivery_t *d,
 
             if (!edit) {
                 state->sending = NGX_HTTP_AGENTSTREAM_SENDING_NOTHING;
+                ngx_http_agentstream_delivery_save(d, 0);
             }
 
             return;

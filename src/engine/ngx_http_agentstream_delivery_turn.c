@@ -427,6 +427,7 @@ ngx_http_agentstream_delivery_finish(ngx_http_agentstream_delivery_t *d)
     state = &d->state;
 
     state->running = 0;
+    state->ended = 0;
     state->sent = 0;
     state->sending = NGX_HTTP_AGENTSTREAM_SENDING_NOTHING;
     state->turn.len = 0;
@@ -454,6 +455,7 @@ ngx_http_agentstream_delivery_end_turn(ngx_http_agentstream_delivery_t *d)
     ngx_http_agentstream_follower_close(&d->follower);
     ngx_http_agentstream_view_destroy(&d->view);
     ngx_memzero(&d->view, sizeof(ngx_http_agentstream_view_t));
+    ngx_memzero(&d->pieces, sizeof(ngx_array_t));
 
     ngx_destroy_pool(d->turn);
 

@@ -131,6 +131,10 @@ ngx_http_agentstream_webhook_body(ngx_http_request_t *r, ngx_str_t *body)
     ngx_buf_t    *b;
     ngx_chain_t  *cl;
 
+    if (r->request_body == NULL) {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
     size = 0;
 
     for (cl = r->request_body->bufs; cl; cl = cl->next) {

@@ -154,6 +154,11 @@ ngx_http_agentstream_chat_telegram_members(
                                               action->offset);
         ngx_http_agentstream_chat_add_integer(body, object, "timeout",
                                               action->timeout);
+
+        /* ten of the longest messages are not too large an answer */
+
+        ngx_http_agentstream_chat_add_integer(body, object, "limit", 10);
+
         list = ngx_http_agentstream_chat_add_array(body, object,
                                                    "allowed_updates");
         ngx_http_agentstream_chat_add_word(body, list, NULL, "message");

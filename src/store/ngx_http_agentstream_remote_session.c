@@ -526,13 +526,16 @@ ngx_http_agentstream_remote_view(ngx_http_agentstream_remote_session_t *rs)
 static void
 ngx_http_agentstream_remote_close(ngx_http_agentstream_remote_session_t *rs)
 {
+    /* readers that are woken must not find it any more */
+
+    ngx_rbtree_delete(&rs->remote->tree, &rs->sn.node);
+    ngx_queue_remove(&rs->queue);
+
     ngx_http_agentstream_remote_free_mirrors(rs);
     ngx_http_agentstream_remote_subscribe(rs, "SUNSUBSCRIBE");
 
     ngx_http_agentstream_zone_count(rs->remote->zone, STORE_SESSIONS, -1);
 
-    ngx_rbtree_delete(&rs->remote->tree, &rs->sn.node);
-    ngx_queue_remove(&rs->queue);
     ngx_free(rs);
 }
 

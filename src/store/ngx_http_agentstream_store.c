@@ -443,7 +443,13 @@ ngx_http_agentstream_store_orphan(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_unlock(zone);
 
     if (rc == NGX_AGAIN) {
-        zone->remote->copy(zone, &key);
+
+        /* a reload may have removed the store */
+
+        if (zone->remote) {
+            zone->remote->copy(zone, &key);
+        }
+
         return NGX_DECLINED;
     }
 
@@ -495,7 +501,9 @@ ngx_http_agentstream_store_claim(ngx_http_agentstream_zone_t *zone,
 
     if (nd && nd->mirror) {
         ngx_http_agentstream_zone_unlock(zone);
-        return zone->remote->claim(zone, turn, node, later);
+
+        return zone->remote ? zone->remote->claim(zone, turn, node, later)
+                            : NGX_DECLINED;
     }
 
     rc = (nd && nd->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED)

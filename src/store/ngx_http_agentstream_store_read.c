@@ -37,7 +37,7 @@ ngx_http_agentstream_store_interrupt(ngx_http_agentstream_zone_t *zone,
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    if (mirror) {
+    if (mirror && zone->remote) {
         zone->remote->interrupt(zone, key);
     }
 

@@ -336,6 +336,7 @@ test_spell(void)
     a.offset = 81;
     a.timeout = 50;
     tap_is_str(chat_spell(&a), "POST getUpdates {\"offset\":81,\"timeout\":50,"
+               "\"limit\":10,"
                "\"allowed_updates\":[\"message\",\"callback_query\"]}", "poll");
 
     a.place.chat = tap_str("-1002003004005");

@@ -18,7 +18,7 @@ const MESSAGE = { chat_id: 'number', message_id: 'number' };
 
 const SHAPES = {
     getMe: {},
-    getUpdates: { 'offset?': 'number', 'timeout?': 'number',
+    getUpdates: { 'offset?': 'number', 'timeout?': 'number', 'limit?': 'number',
                   'allowed_updates?': ['string'] },
     sendMessage: { ...TEXT, 'message_thread_id?': 'number',
                    'disable_notification?': 'boolean', 'reply_parameters?':
@@ -340,7 +340,7 @@ export class Telegram extends World {
 
     // only one at a time, and what is before the offset is forgotten
 
-    getUpdates({ offset = 0, timeout = 0 }, gone) {
+    getUpdates({ offset = 0, timeout = 0, limit = 100 }, gone) {
         this.waiting?.(new Refused(409, 'Conflict: terminated by other '
             + 'getUpdates request; make sure that only one bot instance is '
             + 'running'));
@@ -348,14 +348,14 @@ export class Telegram extends World {
         this.updates = this.updates.filter((u) => u.update_id >= offset);
 
         if (this.updates.length || !timeout) {
-            return this.updates.slice(0, 100);
+            return this.updates.slice(0, limit);
         }
 
         return new Promise((resolve, reject) => {
             const done = (e) => {
                 clearTimeout(timer);
                 this.waiting = undefined;
-                e ? reject(e) : resolve(this.updates.slice(0, 100));
+                e ? reject(e) : resolve(this.updates.slice(0, limit));
             };
             const timer = setTimeout(done, timeout * 1000);
 
