@@ -351,6 +351,11 @@ ngx_http_agentstream_module_store_ssl(ngx_conf_t *cf,
         return NGX_CONF_ERROR;
     }
 
+    /* what could not be written is tried again from another place in memory */
+
+    (void) SSL_CTX_set_mode(redis->ssl->ctx,
+                            SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+
     cln = ngx_pool_cleanup_add(cf->pool, 0);
     if (cln == NULL) {
         ngx_ssl_cleanup_ctx(redis->ssl);
