@@ -153,7 +153,8 @@ is(said_by_subagent($c), said_by_subagent($plain),
 $s = $t->session();
 $c = $t->send_message($s, 'text:5:24:2 fault=noidle');
 
-$t->wait([$c], timeout => 1);
+# the stream may still have to be opened again; then all has been said
+$t->wait([$c], until => sub { $_[0]->packets() > 5 });
 $t->control('close', {});
 ok($t->wait([$c], timeout => 20), 'no idle: found out by asking');
 check_turn($c, 'no idle');
