@@ -1,8 +1,10 @@
 #!/usr/bin/perl
 
-# The variables for the access log, with the log_format of docs/directives.md:
-# what a line says of a turn, of one that fails, is watched, resumed, left,
-# followed, answered as a whole, or refused.
+# The variables for the access log, with the log_format of docs/directives.md,
+# which has $agentstream_turn, $agentstream_stop_reason, $agentstream_packets,
+# $agentstream_first_packet_time and $agentstream_resumed: what a line says of a
+# turn, of one that fails, is watched, resumed, left, followed, answered as a
+# whole, or refused.
 #
 # Broken by: a packet that is not counted, or is counted and not sent; a stop
 # reason or turn of another turn; a time that is not the first packet's; a stream
