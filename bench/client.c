@@ -13,80 +13,39 @@
  *
  *   client url=http://127.0.0.1:8080/sessions clients=100 turns=100
  *       prompt="bench deltas=200" deltas=200 tool=0 ramp=1000
- *       slow=0 rate=0 cut=0 watchers=0 timeout=60
+ *       slow=0 rate=0 cut=0 watchers=0 timeout=60 protocol=packets
  *
  * slow: so many clients read rate bytes/s only.  cut: after so many packets a
  * client leaves and goes on with GET {id}/events.  watchers: so many others
  * watch the first turn.  When all clients have had a packet, "held" is printed.
+ * protocol: packets, ai-sdk or ag-ui; url is the location of the latter two.
  */
 
 
-#define _GNU_SOURCE
-#include <curl/curl.h>
+#include "client.h"
+
 #include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 
-#define HEAD       1024         /* of a line is kept */
-#define SAMPLES    4000000
-#define DIGEST     0xcbf29ce484222325ull
-#define WINDOW     916132832ull /* 62 ** 5 */
-
-
-typedef struct {
-    CURL               *easy;
-    struct curl_slist  *headers;
-    char                session[48];
-    char                turn[64];
-    uint64_t            started;
-    uint64_t            seq;
-    uint64_t            digest;
-
-    long                chunks;
-    long                starts;
-    long                completed;
-    long                terminals;
-
-    char                line[HEAD];
-    size_t              len;        /* of the line, also beyond HEAD */
-
-    unsigned            held:1;
-    unsigned            slow:1;
-    unsigned            watcher:1;
-    unsigned            resumed:1;
-    unsigned            cutting:1;
-    unsigned            first:1;    /* packet seen */
-    unsigned            failed:1;
-    unsigned            event:1;    /* "event: message" seen */
-} client_t;
-
+long              clients = 1, watchers, deltas = 200, tool;
 
 static char      *url = "http://127.0.0.1:8080/sessions";
 static char      *prompt = "bench";
-static long       clients = 1, turns = 1, deltas = 200, tool, ramp, slow, rate;
-static long       cut, watchers, timeout = 60;
+static long       turns = 1, ramp, slow, rate, cut, timeout = 60;
 
 static int        ep;
 static CURLM     *multi;
 static long       timer = -1;
 static uint64_t   timer_set;
 
-static uint64_t   begun, events, bytes;
-static long       nstarted, nactive, nok, nfailed, nheld;
-static char       failure[256];
-
-static uint32_t  *latency, *first;
-static size_t     nlatency, nfirst;
+static uint64_t   begun, bytes;
+static long       nstarted, nactive, nok, nfailed;
 
 static client_t  *all;
-static signed char  digit[256];
 
 
 static uint64_t
@@ -97,199 +56,6 @@ now_us(void)
     clock_gettime(CLOCK_MONOTONIC, &ts);
 
     return (uint64_t) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
-
-static void
-client_fail(client_t *cl, const char *why, const char *what, size_t len)
-{
-    if (cl->failed) {
-        return;
-    }
-
-    cl->failed = 1;
-
-    if (failure[0] == '\0') {
-        snprintf(failure, sizeof(failure), "%s after %llu packets: %.*s", why,
-                 (unsigned long long) cl->seq, (int) (len > 100 ? 100 : len),
-                 what);
-    }
-}
-
-
-static const char *
-client_find(client_t *cl, const char *text)
-{
-    return memmem(cl->line, cl->len < HEAD ? cl->len : HEAD, text,
-                  strlen(text));
-}
-
-
-static void
-client_chunk(client_t *cl, uint64_t now)
-{
-    int          i;
-    char         want[24];
-    uint64_t     sent;
-    const char  *p, *end;
-
-    p = client_find(cl, "\"text\":\"");
-
-    if (p == NULL) {
-        client_fail(cl, "chunk without text", cl->line, cl->len);
-        return;
-    }
-
-    p += sizeof("\"text\":\"") - 1;
-    end = memchr(p, '"', cl->line + HEAD - p);
-
-    if (end == NULL || end - p < 6) {
-        client_fail(cl, "bad text", cl->line, cl->len);
-        return;
-    }
-
-    cl->chunks++;
-
-    if (*p == '#') {
-        snprintf(want, sizeof(want), "#%016llx",
-                 (unsigned long long) cl->digest);
-
-        if (end - p != 17 || memcmp(p, want, 17) != 0) {
-            client_fail(cl, "wrong digest", cl->line, cl->len);
-        }
-
-        return;
-    }
-
-    for (i = 0, sent = 0; i < 5; i++) {
-        sent = sent * 62 + digit[(unsigned char) p[i]];
-    }
-
-    if (nlatency < SAMPLES && !cl->slow) {
-        latency[nlatency++] = (now % WINDOW + WINDOW - sent) % WINDOW;
-    }
-
-    for ( /* void */ ; p < end; p++) {
-        cl->digest = (cl->digest ^ (unsigned char) *p) * 0x100000001b3ull;
-    }
-}
-
-
-static void
-client_packet(client_t *cl, uint64_t now)
-{
-    size_t       n;
-    const char  *p;
-
-    static const char  data[] = "data: {\"type\":\"";
-
-    if (cl->len < sizeof(data) || memcmp(cl->line, data, sizeof(data) - 1)) {
-        client_fail(cl, "bad packet", cl->line, cl->len);
-        return;
-    }
-
-    events++;
-    p = cl->line + sizeof(data) - 1;
-    n = strcspn(p, "\"");
-
-    if (cl->terminals) {
-        client_fail(cl, "packet after the end", cl->line, cl->len);
-    }
-
-    if (!cl->first) {
-        cl->first = 1;
-
-        if (!cl->resumed && strncmp(p, "turn_started", n)) {
-            client_fail(cl, "no turn_started", cl->line, cl->len);
-        }
-
-        if (nfirst < SAMPLES && !cl->watcher && !cl->resumed) {
-            first[nfirst++] = now - cl->started;
-        }
-    }
-
-    if (n == 19 && memcmp(p, "agent_message_chunk", n) == 0) {
-        client_chunk(cl, now);
-
-    } else if (n == 15 && memcmp(p, "tool_call_start", n) == 0) {
-        cl->starts++;
-
-    } else if (n == 18 && memcmp(p, "tool_call_progress", n) == 0) {
-
-        if (client_find(cl, "\"status\":\"completed\"")) {
-            cl->completed++;
-
-            if (cl->len < (size_t) tool) {
-                client_fail(cl, "short tool output", cl->line, cl->len);
-            }
-        }
-
-    } else if (n == 15 && memcmp(p, "prompt_response", n) == 0) {
-        cl->terminals++;
-
-        if (client_find(cl, "\"stopReason\":\"end_turn\"") == NULL) {
-            client_fail(cl, "wrong stop reason", cl->line, cl->len);
-        }
-
-    } else if (n == 5 && memcmp(p, "error", n) == 0) {
-        cl->terminals++;
-        client_fail(cl, "error packet", cl->line, cl->len);
-    }
-
-    if (!cl->held && nheld < clients + watchers) {
-        cl->held = 1;
-
-        if (++nheld == clients + watchers) {
-            printf("held\n");
-            fflush(stdout);
-        }
-    }
-}
-
-
-static void
-client_line(client_t *cl, uint64_t now)
-{
-    char      *p;
-    uint64_t   seq;
-
-    if (cl->len < HEAD) {
-        cl->line[cl->len] = '\0';
-
-    } else {
-        cl->line[HEAD - 1] = '\0';
-    }
-
-    switch (cl->line[0]) {
-
-    case '\0':
-    case ':':
-    case 'r':
-        return;
-
-    case 'e':
-        if (strcmp(cl->line, "event: message")) {
-            client_fail(cl, "bad event line", cl->line, cl->len);
-        }
-
-        return;
-
-    case 'i':
-        p = strrchr(cl->line, ':');
-        seq = strtoull(p + 1, NULL, 10);
-
-        if (seq != cl->seq + 1) {
-            client_fail(cl, "gap", cl->line, cl->len);
-        }
-
-        cl->seq = seq;
-        *p = '\0';
-        snprintf(cl->turn, sizeof(cl->turn), "%.60s", cl->line + 4);
-        return;
-
-    default:
-        client_packet(cl, now);
-    }
 }
 
 
@@ -340,6 +106,7 @@ client_write(char *data, size_t size, size_t n, void *ctx)
 static void
 client_open(client_t *cl)
 {
+    int    n;
     char   text[1024], header[128];
     CURL  *easy;
 
@@ -352,7 +119,8 @@ client_open(client_t *cl)
     curl_slist_free_all(cl->headers);
     cl->headers = NULL;
 
-    snprintf(text, sizeof(text), "%s/%s/%s", url, cl->session,
+    snprintf(text, sizeof(text), protocol->path ? "%s/%s/%s" : "%s", url,
+             cl->session,
              cl->watcher || cl->resumed ? "events" : "send-message");
 
     curl_easy_setopt(easy, CURLOPT_URL, text);
@@ -370,7 +138,8 @@ client_open(client_t *cl)
         cl->headers = curl_slist_append(NULL, header);
 
     } else if (!cl->watcher) {
-        snprintf(text, sizeof(text), "{\"content\":\"%s\"}", prompt);
+        n = snprintf(text, sizeof(text), protocol->named, cl->session);
+        snprintf(text + n, sizeof(text) - n, protocol->body, prompt);
         curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, text);
         cl->headers = curl_slist_append(NULL,
                                         "Content-Type: application/json");
@@ -406,8 +175,9 @@ client_start(client_t *cl)
     cl->resumed = 0;
     cl->cutting = 0;
 
-    snprintf(cl->session, sizeof(cl->session), "ses_%012llx%06ldBench0",
-             (unsigned long long) begun, cl->watcher ? 1 : ++nstarted);
+    snprintf(cl->session, sizeof(cl->session), "%s_%012llx%06ldBench0",
+             protocol->path ? "ses" : "name", (unsigned long long) begun,
+             cl->watcher ? 1 : ++nstarted);
 
     client_open(cl);
 }
@@ -438,13 +208,7 @@ client_done(client_t *cl, CURLcode rc)
         client_fail(cl, "status", cl->line, strlen(cl->line));
     }
 
-    if (cl->chunks != deltas || cl->terminals != 1
-        || cl->starts != (tool != 0) || cl->completed != (tool != 0))
-    {
-        snprintf(cl->line, HEAD, "%ld chunks, %ld+%ld tool, %ld ends",
-                 cl->chunks, cl->starts, cl->completed, cl->terminals);
-        client_fail(cl, "incomplete", cl->line, strlen(cl->line));
-    }
+    client_check(cl);
 
     if (cl->failed) {
         nfailed++;
@@ -631,6 +395,10 @@ options(int argc, char **argv)
             continue;
         }
 
+        if (strcmp(argv[i], "protocol") == 0 && protocol_set(value)) {
+            continue;
+        }
+
         for (n = 0; n < sizeof(numbers) / sizeof(numbers[0]); n++) {
             if (strcmp(argv[i], numbers[n].name) == 0) {
                 *numbers[n].value = strtol(value, NULL, 10);
@@ -656,18 +424,12 @@ failed:
 int
 main(int argc, char **argv)
 {
-    long           i, nopen;
+    long           nopen;
     uint64_t       end, now;
     struct rlimit  rl;
 
-    static const char  base62[] =
-        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
     options(argc, argv);
-
-    for (i = 0; i < 62; i++) {
-        digit[(unsigned char) base62[i]] = i;
-    }
+    verify_init();
 
     getrlimit(RLIMIT_NOFILE, &rl);
     rl.rlim_cur = rl.rlim_max;

@@ -17,7 +17,8 @@
  * microseconds; the last one is "#" and the FNV-1a digest of all text before.
  *
  * POST /raw/{id}/send-message answers with the same turn as packets, already
- * translated: what a bridge would send, for whoever only moves bytes.
+ * translated: what a bridge would send, for whoever only moves bytes.  GET
+ * /raw/{id}/events watches such a turn, while it holds.
  */
 
 
@@ -95,6 +96,35 @@ answer_session(conn_t *c, const char *id)
 
     conn_answer(c, "200 OK", b.data, b.len);
     free(b.data);
+}
+
+
+/* a session that has a name is created with the id that was computed from it */
+
+static void
+answer_created(conn_t *c, const char *body)
+{
+    int          n;
+    char         answer[512];
+    const char  *p;
+
+    p = strstr(body, "\"id\":\"ses_");
+
+    if (p == NULL) {
+        conn_answer(c, "400 Bad Request", "{}", 2);
+        return;
+    }
+
+    p += sizeof("\"id\":\"") - 1;
+
+    n = snprintf(answer, sizeof(answer), "{\"data\":{\"id\":\"%.*s\","
+        "\"projectID\":\"7735b6d1e9fe23fcba319f77ba34a96d813df362\",\"cost\":0,"
+        "\"time\":{\"created\":%lld,\"updated\":%lld},\"title\":\"bench\","
+        "\"location\":{\"directory\":\"" DIRECTORY "\"}}}",
+        (int) (strcspn(p, "\"") & 63), p, (long long) wall,
+        (long long) wall);
+
+    conn_answer(c, "200 OK", answer, n);
 }
 
 
@@ -186,6 +216,27 @@ answer_events(conn_t *c)
 }
 
 
+/* for somebody who comes while the turn has said no more than that it began */
+
+static void
+answer_watcher(conn_t *c, const char *id)
+{
+    turn_t  *t;
+
+    t = turn_find(id);
+
+    if (t == NULL || t->raw == NULL || t->seq != 1) {
+        conn_answer(c, "404 Not Found", "{}", 2);
+        return;
+    }
+
+    conn_stream(c);
+    say_turn_started(t);
+    packet_send(t, c, 1);
+    turn_watch(t, c);
+}
+
+
 void
 answer(conn_t *c, char *path, const char *body)
 {
@@ -202,6 +253,11 @@ answer(conn_t *c, char *path, const char *body)
 
     if (strcmp(path, "/session/status") == 0) {
         answer_status(c);
+        return;
+    }
+
+    if (strcmp(path, "/api/session") == 0) {
+        answer_created(c, body);
         return;
     }
 
@@ -248,6 +304,9 @@ answer(conn_t *c, char *path, const char *body)
         t = turn_create(id, body);
         t->raw = c;
         c->turn = t;
+
+    } else if (strcmp(rest, "/events") == 0) {
+        answer_watcher(c, id);
 
     } else {
         conn_answer(c, "404 Not Found", "{}", 2);

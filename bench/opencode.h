@@ -52,7 +52,8 @@ struct conn_s {
     buf_t               in;
     buf_t               out;
     turn_t             *turn;       /* of a raw stream */
-    conn_t             *next;       /* of the subscribers, or of the dirty */
+    conn_t             *next;       /* of the subscribers, or of a turn's
+                                       watchers */
     conn_t             *prev;
     conn_t             *dirty;
     unsigned            subscriber:1;
@@ -84,6 +85,7 @@ struct turn_s {
                                        of those that flood */
     turn_t             *chain;      /* in the hash */
     conn_t             *raw;        /* translated, for this connection */
+    conn_t             *watchers;   /* ... and for these */
 
     say_e               say;
     int64_t             due;        /* ms */
@@ -146,6 +148,8 @@ void event_end(void);
 void event_say(turn_t *t, const char *type, const char *format, ...);
 void packet_begin(const char *type);
 void packet_end(turn_t *t);
+/* the packet for one connection only */
+void packet_send(turn_t *t, conn_t *c, uint64_t seq);
 
 void session_updated(turn_t *t);
 void session_busy(turn_t *t);
@@ -156,10 +160,18 @@ void step_start(turn_t *t);
 void step_finish(turn_t *t, const char *reason);
 
 void say_init(void);
+/* the first packet of a raw turn; it remains to be sent */
+void say_turn_started(turn_t *t);
 /* says the next thing; returns the time until the one after it */
 long turn_say(turn_t *t);
 
 turn_t *turn_find(const char *session);
+/* the turn's packets go to this connection, too */
+void turn_watch(turn_t *t, conn_t *c);
+/* the connection gets no more packets; with its sender a turn is over */
+void turn_leave(conn_t *c);
+/* a raw turn has ended well, for all who read it */
+void turn_finish(turn_t *t);
 turn_t *turn_create(const char *session, const char *body);
 void wheel_turn(int64_t now);
 /* one thing of each turn that has more to say now; false: nobody could */

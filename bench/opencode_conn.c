@@ -64,9 +64,7 @@ conn_close(conn_t *c)
     }
 
     if (c->turn) {
-        c->turn->raw = NULL;
-        c->turn->say = say_over;
-        c->turn = NULL;
+        turn_leave(c);
     }
 
     close(c->fd);

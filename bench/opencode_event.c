@@ -155,14 +155,27 @@ packet_begin(const char *type)
 void
 packet_end(turn_t *t)
 {
+    conn_t  *c;
+
+    t->seq++;
+    packet_send(t, t->raw, t->seq);
+
+    for (c = t->watchers; c; c = c->next) {
+        packet_send(t, c, t->seq);
+    }
+}
+
+
+void
+packet_send(turn_t *t, conn_t *c, uint64_t seq)
+{
     int   n;
     char  head[160];
 
-    n = snprintf(head, sizeof(head),
-                 "event: message\nid: %s:%llu\ndata: ", t->user,
-                 (unsigned long long) ++t->seq);
+    n = snprintf(head, sizeof(head), "event: message\nid: %s:%llu\ndata: ",
+                 t->user, (unsigned long long) seq);
 
-    conn_chunk(t->raw, head, n);
+    conn_chunk(c, head, n);
 }
 
 

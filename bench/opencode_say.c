@@ -44,6 +44,16 @@ say_init(void)
 }
 
 
+void
+say_turn_started(turn_t *t)
+{
+    packet_begin("turn_started");
+    buf_format(&json, ",\"turnId\":\"%s\",\"sessionId\":\"%s\","
+               "\"messageId\":\"%s\",\"_meta\":null}", t->user, t->session,
+               t->user);
+}
+
+
 static void
 say_turn_prelude(turn_t *t)
 {
@@ -53,10 +63,7 @@ say_turn_prelude(turn_t *t)
     id_make(part, "prt_");
 
     if (t->raw) {
-        packet_begin("turn_started");
-        buf_format(&json, ",\"turnId\":\"%s\",\"sessionId\":\"%s\","
-                   "\"messageId\":\"%s\",\"_meta\":null}", t->user, t->session,
-                   t->user);
+        say_turn_started(t);
         packet_end(t);
         return;
     }
@@ -327,10 +334,7 @@ say_turn_end(turn_t *t)
                    "40,\"thoughtTokens\":0,\"cachedReadTokens\":0,"
                    "\"cachedWriteTokens\":0},\"_meta\":{}}");
         packet_end(t);
-
-        buf_text(&t->raw->out, "0\r\n\r\n");
-        t->raw->turn = NULL;
-        t->raw = NULL;
+        turn_finish(t);
         return;
     }
 
@@ -403,7 +407,7 @@ turn_say(turn_t *t)
         return 0;
 
     case say_hold:
-        t->say = say_text;
+        t->say = t->deltas ? say_text : say_end;
         return t->hold;
 
     case say_text:

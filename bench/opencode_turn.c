@@ -55,6 +55,74 @@ turn_find(const char *session)
 }
 
 
+void
+turn_watch(turn_t *t, conn_t *c)
+{
+    c->turn = t;
+    c->prev = NULL;
+    c->next = t->watchers;
+
+    if (c->next) {
+        c->next->prev = c;
+    }
+
+    t->watchers = c;
+}
+
+
+void
+turn_leave(conn_t *c)
+{
+    turn_t  *t;
+
+    t = c->turn;
+    c->turn = NULL;
+
+    if (c == t->raw) {
+        t->raw = NULL;
+        t->say = say_over;
+
+        for (c = t->watchers; c; c = c->next) {
+            c->turn = NULL;
+            c->closing = 1;
+            conn_dirty(c);
+        }
+
+        t->watchers = NULL;
+        return;
+    }
+
+    if (c->prev) {
+        c->prev->next = c->next;
+
+    } else {
+        t->watchers = c->next;
+    }
+
+    if (c->next) {
+        c->next->prev = c->prev;
+    }
+}
+
+
+void
+turn_finish(turn_t *t)
+{
+    conn_t  *c;
+
+    buf_text(&t->raw->out, "0\r\n\r\n");
+    t->raw->turn = NULL;
+    t->raw = NULL;
+
+    for (c = t->watchers; c; c = c->next) {
+        buf_text(&c->out, "0\r\n\r\n");
+        c->turn = NULL;
+    }
+
+    t->watchers = NULL;
+}
+
+
 static void
 turn_free(turn_t *t)
 {
@@ -257,7 +325,6 @@ turn_create(const char *session, const char *body)
     t->snapshots = number(body, "snapshots=", 2, 1000);
     t->hold = number(body, "hold=", 0, 600000);
 
-    t->deltas = t->deltas < 1 ? 1 : t->deltas;
     t->size = t->size < 6 ? 6 : t->size;
 
     t->text = malloc(t->deltas * t->size + 32);

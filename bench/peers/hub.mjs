@@ -1,14 +1,15 @@
 // The best bridge that Node can do: one subscription shared by all turns,
 // events routed and deltas copied as slices of text without parsing, one write
-// per turn and read.
+// per turn and read.  With "watched", others can read a turn, too: its packets
+// are kept for those who come later.
 //
-//   node hub.mjs port http://127.0.0.1:4096
+//   node hub.mjs port http://127.0.0.1:4096 [watched]
 
 import http from 'node:http';
 
 import { HEADERS, Translator, body, messageId, route } from './packets.mjs';
 
-const [port, baseUrl] = process.argv.slice(2);
+const [port, baseUrl, watched] = process.argv.slice(2);
 
 const agent = new http.Agent({ keepAlive: true, maxSockets: 64 });
 const turns = new Map();    /* by session */
@@ -27,6 +28,8 @@ class Turn {
         this.head = `event: message\nid: ${this.turnId}:`;
         this.seq = 0;
         this.out = '';
+        this.said = '';         /* if watched */
+        this.watchers = [];
         this.chunkHead = '';
         this.chunkMessage = '';
         this.translator = new Translator(id, this.turnId,
@@ -86,8 +89,24 @@ class Turn {
     flush() {
         if (this.out) {
             this.response.write(this.out);
+
+            for (const watcher of this.watchers) {
+                watcher.write(this.out);
+            }
+
+            this.said += watched ? this.out : '';
             this.out = '';
         }
+    }
+
+    watch(response) {
+        this.flush();
+        response.writeHead(200, HEADERS);
+        response.write(this.said);
+        this.watchers.push(response);
+        response.on('close', () => {
+            this.watchers = this.watchers.filter((w) => w !== response);
+        });
     }
 
     close() {
@@ -95,7 +114,13 @@ class Turn {
         dirty.delete(this);
         this.translator.close();
         this.response.end(this.out);
+
+        for (const watcher of this.watchers) {
+            watcher.end(this.out);
+        }
+
         this.out = '';
+        this.watchers = [];
     }
 }
 
@@ -237,7 +262,9 @@ const server = http.createServer((request, response) => {
     const id = route(request);
 
     if (!id) {
-        response.writeHead(404).end();
+        const turn = turns.get(/([^/]+)\/events$/.exec(request.url)?.[1]);
+
+        turn ? turn.watch(response) : response.writeHead(404).end();
         return;
     }
 
