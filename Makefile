@@ -34,19 +34,6 @@ NGINX ?= $(shell PATH=$$PATH:/usr/sbin command -v nginx)
 NGINX_SRC ?= $(patsubst %/conf_flags,%,$(shell dpkg -L nginx-dev 2>/dev/null \
                  | grep '/conf_flags$$'))
 
-# For a source tree that does not record how its nginx was configured (Debian's
-# does).
-NGINX_CONFIGURE ?= --with-compat --with-debug --with-threads \
-	--with-http_ssl_module --with-http_v2_module \
-	--with-http_stub_status_module --with-http_realip_module \
-	--with-http_auth_request_module
-
-# The module calls its own functions directly, not through a table that others
-# could change.
-CC_OPT ?= -g -O2 -fstack-protector-strong -Wformat -Werror -fPIC \
-	-fno-semantic-interposition -D_FORTIFY_SOURCE=2
-LD_OPT ?= -Wl,-z,relro -Wl,-z,now -Wl,-Bsymbolic -fPIC
-
 # For util/nginx, which builds, and for the tests.
 export AGENTSTREAM_BUILD = $(abspath $(BUILD))
 export AGENTSTREAM_MODULE = $(AGENTSTREAM_BUILD)/$(MODULE).so
@@ -54,7 +41,7 @@ export AGENTSTREAM_NGINX = $(NGINX)
 export AGENTSTREAM_OPENCODE = $(AGENTSTREAM_BUILD)/opencode/opencode
 export TEST_NGINX_BINARY = $(AGENTSTREAM_NGINX)
 export AGENTSTREAM_STOCK = $(NGINX)
-export CC CC_OPT LD_OPT NGINX_SRC NGINX_CONFIGURE JOBS V
+export CC NGINX_SRC JOBS V
 
 
 .PHONY: help
@@ -128,47 +115,29 @@ test: deps-test build console check fuzz units budget ## run all the tests
 test: $(if $(filter t/alloc_%,$(TESTS)),alloc)
 test: $(if $(filter t/chat_oracles.t,$(TESTS)),deps-oracles)
 
-# The tests that most changes break, in little more than a minute.
-QUICK ?= $(wildcard t/resume_reload.t t/busy_queue.t \
-	t/busy_disconnect.t t/resume_events.t t/turn_stream.t t/turn_replay.t \
-	t/turn_faults.t t/turn_restart.t t/busy_reject.t \
-	t/busy_idempotent.t t/resume_cut.t t/resume_readers.t)
-
 .PHONY: quick
 quick: build check units ## run the checkers, the unit tests and the core of the others
-	@util/test plain $(QUICK) $(UNITS)
+	@util/test quick $(UNITS)
 
 .PHONY: test-asan
 test-asan: deps-test build console asan alloc budget ## run the tests with the module sanitized
 	@util/test asan $(TESTS)
 
-# Whoever asks the store for something can wait for the answer.
-LATER ?= $(QUICK) $(wildcard t/takeover_*.t t/conversation_answers.t \
-	t/conversation_interrupt.t t/busy_*.t)
-
 .PHONY: test-later
 test-later: deps-test later ## run the core tests with a store that answers later
-	@util/test later $(sort $(LATER))
+	@util/test later
 
 .PHONY: test-alloc
 test-alloc: deps-test alloc ## run turns with each allocation failing once
 	@util/test alloc
 
-# The core paths; tests that measure time are not suitable for valgrind.
-MEMCHECK ?= t/turn_stream.t t/turn_faults.t t/hub_stream.t \
-	t/resume_events.t t/busy_idempotent.t t/conversation_answers.t \
-	t/conversation_sessions.t t/retain_answers.t
-
 .PHONY: test-memcheck
 test-memcheck: deps-test memcheck ## run the core tests under valgrind
-	@util/test memcheck $(MEMCHECK)
-
-# A turn that fails shows how to repeat it alone.
-FAULT_TESTS ?= t/faults_scripted.t t/faults_real.t
+	@util/test memcheck
 
 .PHONY: test-faults
 test-faults: deps-test build ## run 500 turns with faults that FAULT_SEED chooses
-	@util/test faults $(FAULT_TESTS)
+	@util/test faults
 
 .PHONY: test-deb
 test-deb: deps-deb console ## install and upgrade the packages in fresh Debian systems
@@ -178,7 +147,6 @@ test-deb: deps-deb console ## install and upgrade the packages in fresh Debian s
 test-matrix: deps-test build ## test with several versions of nginx and OpenCode
 	@util/test-matrix
 
-# Several nginx and a Redis server; some of it is a part of "make test".
 .PHONY: test-machines
 test-machines: deps-test build ## run the tests of several machines, and break what they rely on
 	@AGENTSTREAM_MACHINES=1 util/test plain $(sort $(wildcard t/machines_*.t))
