@@ -25,6 +25,8 @@ typedef struct {
     ngx_uint_t                                 outdated; /* an OpenCode that
                                                             is not supported
                                                             was reported */
+    time_t                                     server_asked; /* for its
+                                                            version */
     uint64_t                                  *stats;    /* see store.h */
     struct ngx_http_agentstream_calls_s       *calls;
     struct ngx_http_agentstream_clock_s       *clock;

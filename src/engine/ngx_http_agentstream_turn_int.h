@@ -289,6 +289,9 @@ void ngx_http_agentstream_turn_ready(void *data);
 void ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn);
 /* asks whether OpenCode works on a prompt that was not sent from here */
 void ngx_http_agentstream_turn_probe(ngx_http_agentstream_turn_t *turn);
+/* reports a server that is too old; answer: of GET session/{id} */
+void ngx_http_agentstream_turn_server(ngx_http_agentstream_turn_t *turn,
+    ngx_str_t *answer);
 /* ends the turn, which may have failed */
 void ngx_http_agentstream_turn_over(ngx_http_agentstream_turn_t *turn);
 

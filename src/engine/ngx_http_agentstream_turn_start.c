@@ -29,8 +29,6 @@
 
 static void ngx_http_agentstream_turn_resolve_done(void *data,
     ngx_http_agentstream_call_t *call);
-static void ngx_http_agentstream_turn_version(
-    ngx_http_agentstream_turn_t *turn, ngx_str_t *answer);
 static ngx_int_t ngx_http_agentstream_turn_located(
     ngx_http_agentstream_turn_t *turn, ngx_str_t *answer);
 static void ngx_http_agentstream_turn_nameless(
@@ -116,9 +114,7 @@ ngx_http_agentstream_turn_resolve_done(void *data,
         return;
     }
 
-    if (!ngx_http_agentstream_worker->outdated) {
-        ngx_http_agentstream_turn_version(turn, &call->body);
-    }
+    ngx_http_agentstream_turn_server(turn, &call->body);
 
     if (ngx_http_agentstream_turn_check_files(turn) != NGX_OK) {
         return;
@@ -151,26 +147,6 @@ ngx_http_agentstream_turn_resolve_done(void *data,
     }
 
     ngx_http_agentstream_turn_hub_add(turn);
-}
-
-
-/* a session tells which version has made it; once per worker is enough */
-
-static void
-ngx_http_agentstream_turn_version(ngx_http_agentstream_turn_t *turn,
-    ngx_str_t *answer)
-{
-    ngx_str_t  id;
-
-    if (!ngx_http_agentstream_opencode_outdated(answer, &id)) {
-        return;
-    }
-
-    ngx_http_agentstream_worker->outdated = 1;
-
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "agentstream turn: made by OpenCode %V, which is not "
-                  "supported, session %V", &id, &turn->session);
 }
 
 

@@ -129,7 +129,10 @@ static ngx_http_agentstream_opencode_path_t
       NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
     { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("agent"),
       ngx_null_string, ngx_null_string,
-      NGX_HTTP_AGENTSTREAM_ANSWER_LIST }
+      NGX_HTTP_AGENTSTREAM_ANSWER_LIST },
+    { NGX_HTTP_AGENTSTREAM_OPENCODE_GET, ngx_string("global/health"),
+      ngx_null_string, ngx_null_string,
+      NGX_HTTP_AGENTSTREAM_ANSWER_SHORT }
 };
 
 

@@ -119,7 +119,8 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_GET_PERMISSIONS,    /* GET permission */
     NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION,   /* POST permission/{x}/reply */
     NGX_HTTP_AGENTSTREAM_GET_MODELS,         /* GET config/providers */
-    NGX_HTTP_AGENTSTREAM_GET_AGENTS          /* GET agent */
+    NGX_HTTP_AGENTSTREAM_GET_AGENTS,         /* GET agent */
+    NGX_HTTP_AGENTSTREAM_GET_HEALTH          /* GET global/health */
 } ngx_http_agentstream_opencode_request_e;
 
 
@@ -166,8 +167,9 @@ ngx_int_t ngx_http_agentstream_opencode_parent(ngx_pool_t *pool,
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_MINOR    14
 #define NGX_HTTP_AGENTSTREAM_OPENCODE_VERSION  32
 
-/* whether a session was made by an OpenCode that is not supported; its version
-   consists of digits and dots, and points into answer */
+/* whether the "version" in an answer is not supported: of a session, the
+   version that has made it; of GET global/health, the server's.  It consists of
+   digits and dots, and points into answer */
 ngx_uint_t ngx_http_agentstream_opencode_outdated(ngx_str_t *answer,
     ngx_str_t *version);
 

@@ -55,6 +55,8 @@ const ROUTES = [
         [...state.sessions.values()].reverse().slice(0, q.limit ?? 100)],
     ['POST', '/session', (q) => state.create({ id: newId('ses'),
         directory: q.directory ?? DIRECTORY, ...q.json })],
+    ['GET', '/global/health', () => ({ healthy: true,
+        version: config.version ?? '1.18.33' })],
     ['POST', '/api/session', make],
     ['GET', '/session/:sid', (q) => q.session],
     ['PATCH', '/session/:sid', (q) => Object.assign(q.session, q.json)],
