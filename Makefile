@@ -43,6 +43,10 @@ export TEST_NGINX_BINARY = $(AGENTSTREAM_NGINX)
 export AGENTSTREAM_STOCK = $(NGINX)
 export CC NGINX_SRC JOBS V
 
+# nginx takes a variable of this name for the sockets of an earlier nginx, and
+# make passes on what is set on its command line.
+unexport NGINX
+
 
 .PHONY: help
 help: ## list the targets

@@ -54,7 +54,7 @@ sub serve_real {
     wait_for(sub {
         ($self->request('GET', '/session', port => $port)->status() // 0)
             == 200
-    }, 30) or die "OpenCode does not answer\n";
+    }, 120) or die "OpenCode does not answer\n";
 
     return $port;
 }
@@ -80,7 +80,7 @@ sub start_server {
     $self->{$name} = AgentStream::Process->start(
         command => \@command, out => $log);
 
-    my $said = wait_for(sub { slurp($log) =~ $ready && $1 }, 30)
+    my $said = wait_for(sub { slurp($log) =~ $ready && $1 }, 120)
         or die "@command did not start: " . slurp($log) . "\n";
 
     return $said;
