@@ -468,6 +468,10 @@ ngx_http_agentstream_init_main_conf(ngx_conf_t *cf, void *conf)
         return NGX_CONF_OK;
     }
 
+    if (ngx_http_agentstream_module_store_init(cf, amcf) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
     ccf = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
                                            ngx_core_module);
 

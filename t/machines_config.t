@@ -28,7 +28,13 @@ done_testing();
 sub refused {
     my $t = AgentStream->new(opencode => 'none', nginx => 0);
 
-    for (['sentinel://main@127.0.0.1', qr/cannot follow Sentinel yet/],
+    for (['sentinel://127.0.0.1', qr/has no name of a master/],
+         ['sentinel://main@127.0.0.1 sentinel_auth=sesame',
+          qr/"sentinel_auth" has a user without a password/],
+         ['redis://127.0.0.1 sentinel_auth=:sesame',
+          qr/"sentinel_auth" needs an address with "sentinel:/],
+         ['redis://127.0.0.1,127.0.0.2', qr/has more than one host/],
+         ['redis://nowhere.invalid', qr/host not found/],
          ['http://127.0.0.1', qr/must begin with "redis:/],
          ['redis://:sesame@', qr/has no host/],
          ['redis://:sesame@h:x', qr/has an invalid port/],

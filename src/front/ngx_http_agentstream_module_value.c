@@ -22,6 +22,8 @@
 #include "ngx_http_agentstream_remote.h"
 
 
+static char *ngx_http_agentstream_module_store_auth(ngx_conf_t *cf,
+    ngx_http_agentstream_redis_conf_t *redis, ngx_str_t *value);
 static char *ngx_http_agentstream_module_store_ssl(ngx_conf_t *cf,
     ngx_http_agentstream_redis_conf_t *redis, ngx_str_t *certificate,
     ngx_uint_t verify);
@@ -258,7 +260,6 @@ ngx_http_agentstream_module_store(ngx_conf_t *cf, ngx_command_t *cmd,
 {
     ngx_http_agentstream_main_conf_t *amcf = conf;
 
-    char                               *err;
     u_char                             *buf;
     ngx_str_t                          *value, certificate;
     ngx_uint_t                          i, verify;
@@ -304,15 +305,20 @@ ngx_http_agentstream_module_store(ngx_conf_t *cf, ngx_command_t *cmd,
             continue;
         }
 
+        if (ngx_strncmp(value[i].data, "sentinel_auth=", 14) == 0) {
+
+            if (ngx_http_agentstream_module_store_auth(cf, redis, &value[i])
+                != NGX_CONF_OK)
+            {
+                return NGX_CONF_ERROR;
+            }
+
+            continue;
+        }
+
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
                            &value[i]);
         return NGX_CONF_ERROR;
-    }
-
-    err = ngx_http_agentstream_redis_resolve(cf, redis);
-
-    if (err != NGX_CONF_OK) {
-        return err;
     }
 
     amcf->remote = redis;
@@ -321,6 +327,78 @@ ngx_http_agentstream_module_store(ngx_conf_t *cf, ngx_command_t *cmd,
            ? ngx_http_agentstream_module_store_ssl(cf, redis, &certificate,
                                                    verify)
            : NGX_CONF_OK;
+}
+
+
+/* what the Sentinels want, which may be something else than the master */
+
+static char *
+ngx_http_agentstream_module_store_auth(ngx_conf_t *cf,
+    ngx_http_agentstream_redis_conf_t *redis, ngx_str_t *value)
+{
+    u_char      *buf;
+    ngx_str_t    text;
+    const char  *wrong;
+
+    text.data = value->data + 14;
+    text.len = value->len - 14;
+
+    buf = ngx_pnalloc(cf->pool, value->len);
+    if (buf == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    wrong = redis->address.master.len
+            ? ngx_http_agentstream_url_login(&redis->sentinel_user,
+                                             &redis->sentinel_password, &text,
+                                             buf)
+            : "needs an address with \"sentinel://\"";
+
+    if (wrong) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "the parameter \"sentinel_auth\" %s", wrong);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_agentstream_module_store_init(ngx_conf_t *cf,
+    ngx_http_agentstream_main_conf_t *amcf)
+{
+    char                               *err;
+    ngx_http_core_loc_conf_t           *clcf;
+    ngx_http_agentstream_redis_conf_t  *redis;
+
+    redis = amcf->remote;
+
+    if (redis == NULL) {
+        return NGX_CONF_OK;
+    }
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    /* nginx has one without servers if none is configured */
+
+    if (clcf->resolver && clcf->resolver->connections.nelts) {
+        redis->resolver = clcf->resolver;
+    }
+
+    redis->resolver_timeout = clcf->resolver_timeout;
+
+    ngx_conf_init_msec_value(redis->resolver_timeout, 30000);
+
+    err = ngx_http_agentstream_redis_resolve(cf, redis);
+
+    if (err != NGX_CONF_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "the address of \"agentstream_store\": %s", err);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
 }
 
 

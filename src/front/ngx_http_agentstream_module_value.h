@@ -33,6 +33,9 @@ char *ngx_http_agentstream_module_owner(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_agentstream_module_store(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+/* when all directives of the block "http" are known */
+char *ngx_http_agentstream_module_store_init(ngx_conf_t *cf,
+    ngx_http_agentstream_main_conf_t *amcf);
 
 
 extern ngx_conf_bitmask_t  ngx_http_agentstream_module_fields[];

@@ -192,6 +192,10 @@ static ngx_http_agentstream_metric_t  ngx_http_agentstream_metrics[] = {
     { "store", "connections_lost", NGX_HTTP_AGENTSTREAM_STAT_STORE_LOST, 1,
       "Times that the store went away." },
 
+    { "store", "prompts_unreplicated",
+      NGX_HTTP_AGENTSTREAM_STAT_STORE_UNREPLICATED, 1,
+      "Prompts that no replica of the store had acknowledged in time." },
+
     { "store", "fenced", NGX_HTTP_AGENTSTREAM_STAT_FENCED, 1,
       "Turns that another machine had taken over." },
 

@@ -5,10 +5,10 @@
 
 
 /*
- * The connection to Redis.  Whatever arrives may be an error, or nonsense; a
- * server that is loading, is a replica, or wants another password is treated
- * like one that cannot be reached.  The commands of one cycle of the event
- * loop are sent with one call.
+ * The connection to Redis: commands, answers, and what happens when it breaks.
+ * Whatever arrives may be an error, or nonsense; a server that is loading, is a
+ * replica, or wants another password is treated like one that cannot be
+ * reached.  The commands of one cycle of the event loop are sent with one call.
  */
 
 
@@ -16,15 +16,12 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
-#include "ngx_http_agentstream_redis.h"
+#include "ngx_http_agentstream_redis_int.h"
 
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 #include <hiredis/hiredis.h>
 #endif
 
-
-/* connecting, and answers */
-#define NGX_HTTP_AGENTSTREAM_REDIS_TIMEOUT    3000
 
 /* before another try: at first, and at most */
 #define NGX_HTTP_AGENTSTREAM_REDIS_RETRY      100
@@ -45,17 +42,6 @@ typedef struct {
 } ngx_http_agentstream_redis_command_t;
 
 
-static void ngx_http_agentstream_redis_connect(ngx_event_t *ev);
-static void ngx_http_agentstream_redis_connected(ngx_connection_t *c);
-static void ngx_http_agentstream_redis_write_handler(ngx_event_t *ev);
-static void ngx_http_agentstream_redis_read_handler(ngx_event_t *ev);
-static void ngx_http_agentstream_redis_hello(
-    ngx_http_agentstream_redis_t *redis);
-static void ngx_http_agentstream_redis_hello_done(void *data,
-    redisReply *reply);
-static ngx_int_t ngx_http_agentstream_redis_add(
-    ngx_http_agentstream_redis_t *redis, ngx_uint_t argc, ngx_str_t *argv,
-    ngx_http_agentstream_redis_pt handler, void *data);
 static ngx_int_t ngx_http_agentstream_redis_room(
     ngx_http_agentstream_redis_t *redis, size_t len);
 static void ngx_http_agentstream_redis_flush(ngx_event_t *ev);
@@ -65,11 +51,6 @@ static ngx_int_t ngx_http_agentstream_redis_reply(
     ngx_http_agentstream_redis_t *redis, redisReply *reply);
 static void ngx_http_agentstream_redis_close(
     ngx_http_agentstream_redis_t *redis);
-
-#if (NGX_SSL)
-static void ngx_http_agentstream_redis_handshake(ngx_connection_t *c);
-static void ngx_http_agentstream_redis_handshaken(ngx_connection_t *c);
-#endif
 
 
 /* errors after which the server cannot be used for now */
@@ -94,6 +75,10 @@ ngx_http_agentstream_redis_start(ngx_http_agentstream_redis_t *redis)
     redis->retry.log = redis->log;
     redis->retry.cancelable = 1;
 
+    if (redis->find) {
+        ngx_queue_insert_tail(&redis->find->users, &redis->queue);
+    }
+
     ngx_add_timer(&redis->retry, 1);
 }
 
@@ -102,6 +87,10 @@ void
 ngx_http_agentstream_redis_stop(ngx_http_agentstream_redis_t *redis)
 {
     redis->closing = 1;
+
+    if (redis->find) {
+        ngx_queue_remove(&redis->queue);
+    }
 
     ngx_http_agentstream_redis_close(redis);
 
@@ -113,252 +102,6 @@ ngx_http_agentstream_redis_stop(ngx_http_agentstream_redis_t *redis)
         ngx_free(redis->out);
         redis->out = NULL;
     }
-}
-
-
-static void
-ngx_http_agentstream_redis_connect(ngx_event_t *ev)
-{
-    ngx_int_t                      rc;
-    ngx_addr_t                    *addr;
-    ngx_connection_t              *c;
-    ngx_http_agentstream_redis_t  *redis;
-
-    redis = ev->data;
-
-    addr = &redis->conf->addrs[redis->tries % redis->conf->naddrs];
-
-    ngx_memzero(&redis->peer, sizeof(ngx_peer_connection_t));
-
-    redis->peer.sockaddr = addr->sockaddr;
-    redis->peer.socklen = addr->socklen;
-    redis->peer.name = &addr->name;
-    redis->peer.get = ngx_event_get_peer;
-    redis->peer.log = redis->log;
-    redis->peer.log_error = NGX_ERROR_ERR;
-
-    redis->tries++;
-    redis->reader = redisReaderCreate();
-    redis->pool = ngx_create_pool(1024, redis->log);
-
-    if (redis->reader == NULL || redis->pool == NULL) {
-        ngx_http_agentstream_redis_break(redis, "no memory");
-        return;
-    }
-
-    rc = ngx_event_connect_peer(&redis->peer);
-
-    if (rc == NGX_ERROR || rc == NGX_BUSY || rc == NGX_DECLINED) {
-        ngx_http_agentstream_redis_break(redis, "cannot be reached");
-        return;
-    }
-
-    c = redis->peer.connection;
-    c->data = redis;
-    c->log = redis->log;
-    c->pool = redis->pool;
-    c->read->log = c->log;
-    c->write->log = c->log;
-    c->read->cancelable = 1;
-    c->write->cancelable = 1;
-    c->read->handler = ngx_http_agentstream_redis_read_handler;
-    c->write->handler = ngx_http_agentstream_redis_write_handler;
-
-    if (rc == NGX_AGAIN) {
-        ngx_add_timer(c->write, NGX_HTTP_AGENTSTREAM_REDIS_TIMEOUT);
-        return;
-    }
-
-    ngx_http_agentstream_redis_connected(c);
-}
-
-
-static void
-ngx_http_agentstream_redis_connected(ngx_connection_t *c)
-{
-    int                            err;
-    socklen_t                      len;
-    ngx_http_agentstream_redis_t  *redis;
-
-    redis = c->data;
-    err = 0;
-    len = sizeof(int);
-
-    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, (void *) &err, &len) == -1) {
-        err = ngx_socket_errno;
-    }
-
-    if (err) {
-        ngx_http_agentstream_redis_break(redis, "cannot be reached");
-        return;
-    }
-
-    (void) ngx_tcp_nodelay(c);
-
-#if (NGX_SSL)
-
-    if (redis->conf->ssl) {
-        ngx_http_agentstream_redis_handshake(c);
-        return;
-    }
-
-#endif
-
-    ngx_http_agentstream_redis_hello(redis);
-}
-
-
-#if (NGX_SSL)
-
-static void
-ngx_http_agentstream_redis_handshake(ngx_connection_t *c)
-{
-    ngx_int_t                      rc;
-    ngx_http_agentstream_redis_t  *redis;
-
-    redis = c->data;
-
-    if (ngx_ssl_create_connection(redis->conf->ssl, c, NGX_SSL_CLIENT)
-        != NGX_OK)
-    {
-        ngx_http_agentstream_redis_break(redis, "no TLS");
-        return;
-    }
-
-#ifdef SSL_CTRL_SET_TLSEXT_HOSTNAME
-
-    (void) SSL_set_tlsext_host_name(c->ssl->connection,
-                                    (char *) redis->conf->address.host.data);
-
-#endif
-
-    rc = ngx_ssl_handshake(c);
-
-    if (rc == NGX_AGAIN) {
-        ngx_add_timer(c->write, NGX_HTTP_AGENTSTREAM_REDIS_TIMEOUT);
-        c->ssl->handler = ngx_http_agentstream_redis_handshaken;
-        return;
-    }
-
-    ngx_http_agentstream_redis_handshaken(c);
-}
-
-
-static void
-ngx_http_agentstream_redis_handshaken(ngx_connection_t *c)
-{
-    long                           rc;
-    ngx_http_agentstream_redis_t  *redis;
-
-    redis = c->data;
-
-    if (c->write->timer_set) {
-        ngx_del_timer(c->write);
-    }
-
-    if (!c->ssl->handshaked) {
-        ngx_http_agentstream_redis_break(redis, "the TLS handshake failed");
-        return;
-    }
-
-    if (redis->conf->verify) {
-        rc = SSL_get_verify_result(c->ssl->connection);
-
-        if (rc != X509_V_OK
-            || ngx_ssl_check_host(c, &redis->conf->address.host) != NGX_OK)
-        {
-            ngx_http_agentstream_redis_break(redis,
-                                           "its certificate is not accepted");
-            return;
-        }
-    }
-
-    c->read->handler = ngx_http_agentstream_redis_read_handler;
-    c->write->handler = ngx_http_agentstream_redis_write_handler;
-
-    ngx_http_agentstream_redis_hello(redis);
-}
-
-#endif
-
-
-/* the first commands; when all of them are answered, others may follow */
-
-static void
-ngx_http_agentstream_redis_hello(ngx_http_agentstream_redis_t *redis)
-{
-    u_char                       db[NGX_INT_T_LEN];
-    ngx_str_t                    argv[3];
-    ngx_uint_t                   n;
-    ngx_http_agentstream_url_t  *address;
-
-    address = &redis->conf->address;
-
-    redis->hello = 1;
-
-    if (address->password.len) {
-        ngx_str_set(&argv[0], "AUTH");
-        n = 1;
-
-        if (address->user.len) {
-            argv[n++] = address->user;
-        }
-
-        argv[n++] = address->password;
-
-        redis->hello++;
-        (void) ngx_http_agentstream_redis_add(redis, n, argv,
-                                        ngx_http_agentstream_redis_hello_done,
-                                        redis);
-    }
-
-    if (address->db) {
-        ngx_str_set(&argv[0], "SELECT");
-        argv[1].data = db;
-        argv[1].len = ngx_sprintf(db, "%ui", address->db) - db;
-
-        redis->hello++;
-        (void) ngx_http_agentstream_redis_add(redis, 2, argv,
-                                        ngx_http_agentstream_redis_hello_done,
-                                        redis);
-    }
-
-    ngx_str_set(&argv[0], "PING");
-
-    if (ngx_http_agentstream_redis_add(redis, 1, argv,
-                                       ngx_http_agentstream_redis_hello_done,
-                                       redis)
-        != NGX_OK)
-    {
-        ngx_http_agentstream_redis_break(redis, "no memory");
-    }
-}
-
-
-static void
-ngx_http_agentstream_redis_hello_done(void *data, redisReply *reply)
-{
-    ngx_http_agentstream_redis_t *redis = data;
-
-    if (reply == NULL) {
-        return;
-    }
-
-    if (ngx_http_agentstream_redis_error(reply, NULL)) {
-        ngx_http_agentstream_redis_break(redis, reply->str);
-        return;
-    }
-
-    if (--redis->hello) {
-        return;
-    }
-
-    ngx_log_error(NGX_LOG_NOTICE, redis->log, 0,
-                  "agentstream redis: connected to %V", &redis->conf->name);
-
-    redis->tries = 0;
-    redis->open = 1;
-    redis->open_handler(redis->data);
 }
 
 
@@ -375,7 +118,7 @@ ngx_http_agentstream_redis_command(ngx_http_agentstream_redis_t *redis,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_agentstream_redis_add(ngx_http_agentstream_redis_t *redis,
     ngx_uint_t argc, ngx_str_t *argv, ngx_http_agentstream_redis_pt handler,
     void *data)
@@ -537,7 +280,7 @@ ngx_http_agentstream_redis_flush(ngx_event_t *ev)
 }
 
 
-static void
+void
 ngx_http_agentstream_redis_write_handler(ngx_event_t *ev)
 {
     ngx_connection_t              *c;
@@ -561,7 +304,7 @@ ngx_http_agentstream_redis_write_handler(ngx_event_t *ev)
 }
 
 
-static void
+void
 ngx_http_agentstream_redis_read_handler(ngx_event_t *ev)
 {
     u_char                         buf[NGX_HTTP_AGENTSTREAM_REDIS_IN];
@@ -654,6 +397,13 @@ ngx_http_agentstream_redis_reply(ngx_http_agentstream_redis_t *redis,
     reader = redis->reader;
 
     if (redis->open && redis->message_handler) {
+
+        if (ngx_http_agentstream_redis_error(reply, NULL)) {
+            ngx_http_agentstream_redis_break(redis, reply->str);
+            return NGX_DONE;
+        }
+
+        ngx_http_agentstream_redis_good(redis);
         redis->message_handler(redis->data, reply);
         return (redis->reader == reader) ? NGX_OK : NGX_DONE;
     }
@@ -712,7 +462,11 @@ ngx_http_agentstream_redis_break(ngx_http_agentstream_redis_t *redis,
     if (redis->open || redis->tries <= 1) {
         ngx_log_error(NGX_LOG_ERR, redis->log, 0,
                       "agentstream redis: %V is lost: %*s",
-                      &redis->conf->name, len, why);
+                      &redis->host->text, len, why);
+    }
+
+    if (redis->find) {
+        ngx_http_agentstream_redis_find_doubt(redis->find);
     }
 
     ngx_http_agentstream_redis_close(redis);
@@ -722,6 +476,22 @@ ngx_http_agentstream_redis_break(ngx_http_agentstream_redis_t *redis,
                     NGX_HTTP_AGENTSTREAM_REDIS_RETRY_MAX);
 
     ngx_add_timer(&redis->retry, pause / 2 + ngx_random() % pause);
+}
+
+
+void
+ngx_http_agentstream_redis_move(ngx_http_agentstream_redis_t *redis)
+{
+    ngx_http_agentstream_redis_close(redis);
+
+    ngx_add_timer(&redis->retry, 1);
+}
+
+
+void
+ngx_http_agentstream_redis_good(ngx_http_agentstream_redis_t *redis)
+{
+    redis->tries = 0;
 }
 
 
@@ -743,6 +513,11 @@ ngx_http_agentstream_redis_close(ngx_http_agentstream_redis_t *redis)
 
     if (redis->flush.posted) {
         ngx_delete_posted_event(&redis->flush);
+    }
+
+    if (redis->resolving) {
+        ngx_resolve_name_done(redis->resolving);
+        redis->resolving = NULL;
     }
 
     if (c) {

@@ -23,18 +23,34 @@ typedef struct redisReply  redisReply;
  * A connection to Redis: commands go out in the order in which they were given,
  * many at a time, and each is answered once.  The connection opens itself
  * again when it breaks.  Only hiredis' reader and formatter are used; sockets,
- * timers and TLS are nginx's.
+ * timers, names and TLS are nginx's.
  */
+
+
+/* a server */
+
+typedef struct {
+    ngx_str_t                            name;     /* ends with a null */
+    in_port_t                            port;
+    ngx_str_t                            text;     /* for the log: name and
+                                                      port */
+    ngx_addr_t                          *addrs;    /* NULL: looked for at each
+                                                      connect */
+    ngx_uint_t                           naddrs;
+} ngx_http_agentstream_redis_host_t;
 
 
 /* belongs to the configuration */
 
 typedef struct {
-    ngx_http_agentstream_url_t       address;
-    ngx_addr_t                          *addrs;
-    ngx_uint_t                           naddrs;
-    ngx_str_t                            name;     /* for the log: host and
-                                                      port */
+    ngx_http_agentstream_url_t           address;
+    ngx_str_t                            sentinel_user;
+    ngx_str_t                            sentinel_password;
+    ngx_http_agentstream_redis_host_t   *hosts;    /* the server, or the
+                                                      Sentinels */
+    ngx_uint_t                           nhosts;
+    ngx_resolver_t                      *resolver; /* NULL: none */
+    ngx_msec_t                           resolver_timeout;
 #if (NGX_SSL)
     ngx_ssl_t                           *ssl;      /* NULL: no TLS */
     ngx_uint_t                           verify;
@@ -42,6 +58,8 @@ typedef struct {
 } ngx_http_agentstream_redis_conf_t;
 
 
+typedef struct ngx_http_agentstream_redis_find_s
+                                             ngx_http_agentstream_redis_find_t;
 typedef struct ngx_http_agentstream_redis_s  ngx_http_agentstream_redis_t;
 
 /* reply NULL: the connection broke, and it is not known whether the command
@@ -53,6 +71,8 @@ typedef void (*ngx_http_agentstream_redis_pt)(void *data, redisReply *reply);
 
 struct ngx_http_agentstream_redis_s {
     ngx_http_agentstream_redis_conf_t   *conf;
+    ngx_http_agentstream_redis_find_t   *find;     /* NULL: it is a connection
+                                                      to a Sentinel */
     ngx_log_t                           *log;
     void                                *data;
 
@@ -65,6 +85,12 @@ struct ngx_http_agentstream_redis_s {
     ngx_http_agentstream_redis_pt        message_handler;
 
     /* its own */
+    ngx_queue_t                          queue;    /* of those that look for
+                                                      the same server */
+    ngx_http_agentstream_redis_host_t   *host;     /* where it is, or was */
+    ngx_uint_t                           turn;     /* which host and address
+                                                      is next */
+    ngx_resolver_ctx_t                  *resolving;
     ngx_peer_connection_t                peer;
     ngx_pool_t                          *pool;     /* of the connection */
     struct redisReader                  *reader;
@@ -74,7 +100,7 @@ struct ngx_http_agentstream_redis_s {
                                                       it can be used */
     ngx_uint_t                           open;
     ngx_uint_t                           closing;
-    ngx_uint_t                           tries;
+    ngx_uint_t                           tries;    /* since it was good */
     u_char                              *out;
     size_t                               out_size;
     size_t                               out_len;
@@ -86,10 +112,36 @@ struct ngx_http_agentstream_redis_s {
 };
 
 
-/* reads the addresses of the server; "hiredis" says what is missing if the
-   module was built without it */
+/*
+ * Where the server is.  With an address of Sentinels they are asked every
+ * second, one of them at a time, and all connections are moved when there is
+ * another master.
+ */
+
+struct ngx_http_agentstream_redis_find_s {
+    ngx_http_agentstream_redis_t         sentinel;
+    ngx_http_agentstream_redis_host_t    master;   /* no name: not known yet */
+    u_char                               master_data[NGX_MAXHOSTNAMELEN
+                                                     + sizeof(":65535")];
+    ngx_queue_t                          users;    /* connections */
+    ngx_event_t                          ask;
+    ngx_uint_t                           doubt;    /* what this Sentinel said
+                                                      is of no use */
+};
+
+
+/* reads the addresses of the servers; names are resolved now if there is no
+   resolver.  The text says what is missing if the module was built without
+   hiredis */
 char *ngx_http_agentstream_redis_resolve(ngx_conf_t *cf,
     ngx_http_agentstream_redis_conf_t *conf);
+
+/* before the connections that use it are started */
+void ngx_http_agentstream_redis_find_start(
+    ngx_http_agentstream_redis_find_t *find,
+    ngx_http_agentstream_redis_conf_t *conf, ngx_log_t *log);
+void ngx_http_agentstream_redis_find_stop(
+    ngx_http_agentstream_redis_find_t *find);
 
 void ngx_http_agentstream_redis_start(ngx_http_agentstream_redis_t *redis);
 void ngx_http_agentstream_redis_stop(ngx_http_agentstream_redis_t *redis);
@@ -97,6 +149,10 @@ void ngx_http_agentstream_redis_stop(ngx_http_agentstream_redis_t *redis);
 /* closes it, because the server cannot be used, and tries again later */
 void ngx_http_agentstream_redis_break(ngx_http_agentstream_redis_t *redis,
     const char *why);
+
+/* it does what it is for: the next time that it breaks, it is opened again
+   without a long pause */
+void ngx_http_agentstream_redis_good(ngx_http_agentstream_redis_t *redis);
 
 /* NGX_OK: the handler will be called; NGX_ERROR: it will not, because the
    connection is not open, or has too much to send */
@@ -121,6 +177,8 @@ ngx_uint_t ngx_http_agentstream_redis_error(redisReply *reply,
     const char *word);
 /* what an error says, for redis_break() */
 const char *ngx_http_agentstream_redis_why(redisReply *reply);
+/* an integer; -1: it is something else */
+int64_t ngx_http_agentstream_redis_value(redisReply *reply);
 /* an array's element that is an integer; -1: it is something else */
 int64_t ngx_http_agentstream_redis_integer(redisReply *reply, ngx_uint_t i);
 /* a number in digits; 0: it is none */

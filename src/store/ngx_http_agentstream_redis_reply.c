@@ -5,13 +5,13 @@
 
 
 /*
- * What replies of Redis say, and where Redis is.
+ * What replies of Redis say.
  */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_agentstream_redis.h"
+#include "ngx_http_agentstream_redis_int.h"
 
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 #include <hiredis/hiredis.h>
@@ -62,14 +62,17 @@ ngx_http_agentstream_redis_count(redisReply *reply)
 
 
 int64_t
+ngx_http_agentstream_redis_value(redisReply *reply)
+{
+    return (reply && reply->type == REDIS_REPLY_INTEGER) ? reply->integer : -1;
+}
+
+
+int64_t
 ngx_http_agentstream_redis_integer(redisReply *reply, ngx_uint_t i)
 {
-    redisReply  *element;
-
-    element = ngx_http_agentstream_redis_element(reply, i);
-
-    return (element && element->type == REDIS_REPLY_INTEGER)
-           ? element->integer : -1;
+    return ngx_http_agentstream_redis_value(
+                               ngx_http_agentstream_redis_element(reply, i));
 }
 
 
@@ -114,35 +117,4 @@ ngx_http_agentstream_redis_number(ngx_str_t *text)
     }
 
     return n;
-}
-
-
-char *
-ngx_http_agentstream_redis_resolve(ngx_conf_t *cf,
-    ngx_http_agentstream_redis_conf_t *conf)
-{
-#if (NGX_HTTP_AGENTSTREAM_HIREDIS)
-
-    ngx_url_t  u;
-
-    ngx_memzero(&u, sizeof(ngx_url_t));
-
-    u.url = conf->address.host;
-    u.default_port = conf->address.port;
-
-    if (ngx_parse_url(cf->pool, &u) != NGX_OK) {
-        return u.err ? u.err : "invalid host";
-    }
-
-    conf->addrs = u.addrs;
-    conf->naddrs = u.naddrs;
-    conf->name = u.addrs[0].name;
-
-    return NGX_CONF_OK;
-
-#else
-
-    return "needs hiredis: the module was built without libhiredis-dev";
-
-#endif
 }

@@ -120,8 +120,12 @@ ngx_http_agentstream_remote_init_worker(ngx_cycle_t *cycle,
 
     ngx_add_timer(&remote->tick, NGX_HTTP_AGENTSTREAM_REMOTE_TICK);
 
+    ngx_http_agentstream_redis_find_start(&remote->find, remote->conf,
+                                          cycle->log);
+
     redis = &remote->commands;
     redis->conf = remote->conf;
+    redis->find = &remote->find;
     redis->log = cycle->log;
     redis->data = remote;
     redis->open_handler = ngx_http_agentstream_remote_open_handler;
@@ -130,6 +134,7 @@ ngx_http_agentstream_remote_init_worker(ngx_cycle_t *cycle,
 
     redis = &remote->messages;
     redis->conf = remote->conf;
+    redis->find = &remote->find;
     redis->log = cycle->log;
     redis->data = remote;
     redis->open_handler = ngx_http_agentstream_remote_messages_handler;
@@ -158,6 +163,7 @@ ngx_http_agentstream_remote_exit_worker(ngx_http_agentstream_zone_t *zone)
 
     ngx_http_agentstream_redis_stop(&remote->commands);
     ngx_http_agentstream_redis_stop(&remote->messages);
+    ngx_http_agentstream_redis_find_stop(&remote->find);
 
     if (remote->tick.timer_set) {
         ngx_del_timer(&remote->tick);
@@ -273,7 +279,7 @@ ngx_http_agentstream_remote_policy_done(void *data, redisReply *reply)
         ngx_log_error(NGX_LOG_WARN, remote->log, 0,
                       "agentstream remote: the maxmemory-policy of %V is not "
                       "noeviction, so it may throw running turns away",
-                      &remote->conf->name);
+                      &remote->commands.host->text);
     }
 }
 
@@ -357,6 +363,8 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
         remote->steady = ngx_current_msec;
         remote->commands.slowest = 0;
 
+        ngx_http_agentstream_redis_good(&remote->commands);
+        ngx_http_agentstream_remote_replicas(remote, 1);
         ngx_http_agentstream_remote_back(remote);
         ngx_http_agentstream_remote_subscribe_all(remote);
     }
@@ -367,6 +375,8 @@ static void
 ngx_http_agentstream_remote_lost_handler(void *data)
 {
     ngx_http_agentstream_remote_t *remote = data;
+
+    remote->replicas = 0;
 
     if (remote->up) {
         remote->up = 0;
@@ -431,6 +441,7 @@ ngx_http_agentstream_remote_tick_handler(ngx_event_t *ev)
     if (ngx_current_msec - remote->renewed
         >= NGX_HTTP_AGENTSTREAM_LEASE_RENEW - NGX_HTTP_AGENTSTREAM_REMOTE_TICK)
     {
+        ngx_http_agentstream_remote_replicas(remote, 0);
         ngx_http_agentstream_remote_renew(remote);
 
         /* a connection that was cut without a word is noticed */

@@ -20,10 +20,11 @@
 /*
  * Declarations that only the files of remote use: the connections and the
  * lease of this worker (remote), the turns of this worker (remote_turn), what
- * of them is stored (remote_put), how they begin and are taken over
- * (remote_claim), the sessions that somebody here looks at (remote_session),
- * the turns of other machines (remote_mirror) and their records
- * (remote_copy), the scripts (remote_script).
+ * of them is stored (remote_put), and whether replicas have it, too
+ * (remote_replica), how they begin and are taken over (remote_claim), the
+ * sessions that somebody here looks at (remote_session), the turns of other
+ * machines (remote_mirror) and their records (remote_copy), the scripts
+ * (remote_script).
  */
 
 
@@ -123,6 +124,8 @@ typedef struct {
     unsigned                             prompt:1; /* to be stored */
     unsigned                             prompted:1;   /* it is stored */
     unsigned                             prompt_sent:1;
+    unsigned                             replicating:1; /* the prompt waits for
+                                                           a replica */
     unsigned                             changed:1;
     unsigned                             touch:1;
     unsigned                             ended:1;  /* its end is to be
@@ -186,6 +189,7 @@ struct ngx_http_agentstream_remote_s {
                                                       as on one machine */
     ngx_log_t                           *log;
 
+    ngx_http_agentstream_redis_find_t    find;
     ngx_http_agentstream_redis_t         commands;
     ngx_http_agentstream_redis_t         messages;
 
@@ -194,6 +198,7 @@ struct ngx_http_agentstream_remote_s {
                                          NGX_HTTP_AGENTSTREAM_SCRIPTS][40];
     ngx_uint_t                           loading;  /* scripts to be loaded */
     ngx_uint_t                           up;       /* Redis can be used */
+    ngx_uint_t                           replicas; /* that follow it */
     ngx_msec_t                           steady;   /* since when it answers in
                                                       time */
     ngx_msec_t                           lease;    /* end of our lease */
@@ -250,6 +255,12 @@ ngx_int_t ngx_http_agentstream_remote_base(ngx_str_t *base, ngx_str_t *key,
 ngx_http_agentstream_remote_turn_t *ngx_http_agentstream_remote_add_turn(
     ngx_http_agentstream_remote_t *remote, ngx_http_agentstream_node_t *node);
 void ngx_http_agentstream_remote_free_turn(
+    ngx_http_agentstream_remote_turn_t *rt);
+/* asks how many replicas follow Redis */
+void ngx_http_agentstream_remote_replicas(
+    ngx_http_agentstream_remote_t *remote, ngx_uint_t first);
+/* the prompt, which is stored with the command before, waits for a replica */
+void ngx_http_agentstream_remote_replicate(
     ngx_http_agentstream_remote_turn_t *rt);
 /* sends what Redis does not have yet */
 void ngx_http_agentstream_remote_push(ngx_http_agentstream_remote_turn_t *rt);

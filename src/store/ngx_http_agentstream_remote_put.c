@@ -110,6 +110,10 @@ ngx_http_agentstream_remote_push(ngx_http_agentstream_remote_turn_t *rt)
         return;
     }
 
+    if (rt->prompt) {
+        ngx_http_agentstream_remote_replicate(rt);
+    }
+
     rt->inflight = 1;
     rt->touch = 0;
     rt->changed = 0;

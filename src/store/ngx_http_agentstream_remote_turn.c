@@ -112,6 +112,11 @@ ngx_http_agentstream_remote_answer_handler(ngx_event_t *ev)
 
     rt = ev->data;
 
+    if (rt->replicating) {
+        /* it comes back with the answer of the replica */
+        return;
+    }
+
     if (rt->fenced) {
         ngx_http_agentstream_remote_fence(rt);
         return;

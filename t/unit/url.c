@@ -8,7 +8,8 @@
  * Addresses of Redis, and records that come from there.
  *
  * Broken by: a password with "@", ":" or an escape that is cut; a port, a
- * database or an IPv6 address that is read wrongly; a record that is shorter
+ * database or an IPv6 address that is read wrongly; a Sentinel that is left
+ * out, or has the port of a Redis server; a record that is shorter
  * or longer than it says, has a type that does not exist, or holes outside of
  * its JSON.
  */
@@ -41,10 +42,55 @@ url_is(const char *text, const char *user, const char *password,
     if (wrong == NULL) {
         tap_is_str(address.user, user, "user");
         tap_is_str(address.password, password, "password");
-        tap_is_str(address.host, host, "host");
-        tap_is(address.port, port, "port");
+        tap_is(address.nhosts, 1, "one host");
+        tap_is_str(address.hosts[0].name, host, "host");
+        tap_is(address.hosts[0].port, port, "port");
+        tap_is(address.master.len, 0, "no master's name");
         tap_is(address.db, db, "database");
         tap_is(address.tls, tls, "TLS");
+    }
+
+    free(buf);
+    free(url.data);
+}
+
+
+/* hosts: "name port ..." */
+
+static void
+sentinel_is(const char *text, const char *user, const char *password,
+    const char *master, const char *hosts, ngx_uint_t db)
+{
+    u_char                      *buf, *p, list[1024];
+    ngx_str_t                    url, got;
+    ngx_uint_t                   i;
+    const char                  *wrong;
+    ngx_http_agentstream_url_t   address;
+
+    url.len = ngx_strlen(text);
+    url.data = tap_copy(text, url.len);
+    buf = malloc(url.len + 3);
+
+    wrong = ngx_http_agentstream_url_parse(&address, &url, buf);
+
+    tap_ok(wrong == NULL, "%s", text);
+
+    if (wrong == NULL) {
+        p = list;
+
+        for (i = 0; i < address.nhosts; i++) {
+            p = ngx_sprintf(p, "%V %ui ", &address.hosts[i].name,
+                            address.hosts[i].port);
+        }
+
+        got.data = list;
+        got.len = p - list;
+
+        tap_is_str(got, hosts, "hosts");
+        tap_is_str(address.user, user, "user");
+        tap_is_str(address.password, password, "password");
+        tap_is_str(address.master, master, "name of the master");
+        tap_is(address.db, db, "database");
     }
 
     free(buf);
@@ -182,7 +228,26 @@ main(void)
     url_bad("redis://host:x");
     url_bad("redis://host/x");
     url_bad("redis://me@host");
-    url_bad("sentinel://main@a,b");
+    url_bad("redis://a,b");
+
+    sentinel_is("sentinel://main@a,b", "", "", "main", "a 26379 b 26379 ", 0);
+    sentinel_is("sentinel://me:a%40b@main@10.0.0.1:1,[::1]:2,c/3", "me", "a@b",
+                "main", "10.0.0.1 1 [::1] 2 c 26379 ", 3);
+    sentinel_is("sentinel://:a@b@m%40n@h", "", "a@b", "m@n", "h 26379 ", 0);
+    sentinel_is("sentinel://m@1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "", "",
+                "m", "1 26379 2 26379 3 26379 4 26379 5 26379 6 26379 7 26379 "
+                "8 26379 9 26379 10 26379 11 26379 12 26379 13 26379 14 26379 "
+                "15 26379 16 26379 ", 0);
+
+    url_bad("sentinel://a,b");
+    url_bad("sentinel://@a");
+    url_bad("sentinel://:p@@a");
+    url_bad("sentinel://me@main@a");
+    url_bad("sentinel://main@");
+    url_bad("sentinel://main@a,");
+    url_bad("sentinel://main@,a");
+    url_bad("sentinel://main@a:0,b");
+    url_bad("sentinel://m@1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17");
 
     record_is(NGX_OK, 0, NULL, "a record");
     record_is(NGX_ERROR, -1, NULL, "too short");

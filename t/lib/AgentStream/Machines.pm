@@ -7,6 +7,7 @@ package AgentStream::Machines;
 #     my ($a, $b, $c) = $m->machines();
 #
 # cut => 1: the first machine can be cut off from Redis, with cut_off().
+# store => sub { … }: makes the address that the machines get, when Redis runs.
 #
 # check_all() holds what all clients of a test have received against the
 # promise: a number of a packet stands for the same bytes everywhere, and
@@ -34,6 +35,7 @@ sub new {
     my $db = delete $args{db} // 0;
     my $wait = delete $args{wait} // 1;
     my $cut = delete $args{cut};
+    my $store = delete $args{store};
     my %worker = (workers => 1, timeout => 120, %args);
 
     my $first = AgentStream->new(%worker, nginx => 0);
@@ -47,7 +49,10 @@ sub new {
 
     $self->start_redis(%$redis);
 
-    $http .= "agentstream_store redis://${user}127.0.0.1:$self->{port}/$db;
+    my $address = $store ? $store->($self)
+                         : "redis://${user}127.0.0.1:$self->{port}/$db";
+
+    $http .= "agentstream_store $address;
               agentstream_store_failure $failure;\n";
 
     # the first machine reaches Redis through a process that can be stopped
