@@ -57,7 +57,7 @@ help: ## list the targets
 	@echo
 	@echo 'Variables: NGINX_SRC (source tree), NGINX (binary), BUILD,'
 	@echo '  NGINX_CONFIGURE (for a tree other than Debian'"'"'s), DESTDIR,'
-	@echo '  PORT, OPENCODE_URL, OPENCODE_PASSWORD, OWNERS (make run),'
+	@echo '  PORT, OPENCODE_URL, OPENCODE_PASSWORD, OWNERS, MACHINES (make run),'
 	@echo '  TESTS, JOBS, FUZZ_SECONDS (make test, fuzz), V=1 (say it all),'
 	@echo '  FAULT_SEED, FAULT_TURNS, FAULT_ROOM, FAULT_WORKERS, FAULT_TESTS'
 

@@ -15,7 +15,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
-use AgentStream::Process qw(free_ports slurp);
+use AgentStream::Process qw(alive family free_ports slurp);
 use IO::Socket::INET;
 use JSON::PP;
 use Text::ParseWords qw(shellwords);
@@ -54,22 +54,6 @@ sub up {
     wait_for(sub { $demo->exited() || slurp($demo->{out}) =~ /^logs: /m }, 60);
 
     return slurp($demo->{out});
-}
-
-
-# all below it, those of OpenCode's threads included
-
-sub family {
-    my ($pid) = @_;
-    my @children = map { split ' ', slurp($_) }
-                   glob "/proc/$pid/task/*/children";
-
-    return map { ($_, family($_)) } @children;
-}
-
-
-sub alive {
-    return grep { slurp("/proc/$_/stat") =~ /\) [^Z]/ } @_;
 }
 
 
@@ -114,7 +98,7 @@ refused('model port', qr/port $port{MODEL_PORT} is occupied/,
 refused('other ports', qr/another "make run" uses .*\/run;/,
         PORT => $other[0], PHONE_PORT => $other[3],
         OPENCODE_PORT => $other[1], MODEL_PORT => $other[2]);
-ok(-s "$t->{dir}/run/access.log", 'the first one keeps its logs');
+ok(-s "$t->{dir}/run/nginx-access.log", 'the first one keeps its logs');
 
 # Ctrl-C while the agent runs commands, one of them left by its parent
 

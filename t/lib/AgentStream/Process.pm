@@ -13,7 +13,7 @@ use Time::HiRes qw(sleep time);
 
 use Exporter 'import';
 
-our @EXPORT_OK = qw(free_ports scaled slurp wait_for);
+our @EXPORT_OK = qw(alive family free_ports scaled slurp wait_for);
 
 my $scale = $ENV{AGENTSTREAM_SCALE} // ($ENV{AGENTSTREAM_ASAN} ? 3 : 1);
 my $owner = $$;
@@ -160,6 +160,24 @@ END {
 
         $? = $status;
     }
+}
+
+
+# all processes below this one, those that its threads started included
+
+sub family {
+    my ($pid) = @_;
+    my @children = map { split ' ', slurp($_) }
+                   glob "/proc/$pid/task/*/children";
+
+    return map { ($_, family($_)) } @children;
+}
+
+
+# those that run
+
+sub alive {
+    return grep { slurp("/proc/$_/stat") =~ /\) [^Z]/ } @_;
 }
 
 
