@@ -22,9 +22,10 @@
  */
 
 
-/* the most bytes of Markdown that are read as such; a longer text is shown as
-   it was written, and so is every text if the module was built without md4c */
-#define NGX_HTTP_AGENTSTREAM_MARKDOWN_MAX    262144
+/* the most bytes of Markdown that are read as such, because reading must not
+   keep a worker busy (4 ms for this many); a longer text is shown as it was
+   written, and so is every text if the module was built without md4c */
+#define NGX_HTTP_AGENTSTREAM_MARKDOWN_MAX    65536
 
 /* limits below these are not always respected, because a piece has at least one
    character, with the marks that it needs */
