@@ -122,6 +122,10 @@ subtest 'rates' => sub {
     my ($status, $answer) = text(text => 'x5');
     is($answer->{parameters}{retry_after}, 1, 'when to try again');
 
+    $chat->config(rates => { telegram => { size => 1000, all => 2 } });
+    @status = map { (text(text => "y$_"))[0] } 1 .. 3;
+    is_deeply(\@status, [200, 200, 429], 'Telegram, a bot');
+
     my %body = (messaging_product => 'whatsapp', to => '491', type => 'text',
                 text => { body => 'x' });
     my @codes = map { ($chat->api('whatsapp/v23.0/106540352242922/messages',
@@ -131,7 +135,7 @@ subtest 'rates' => sub {
     @codes = map { ($chat->api('slack/api/chat.postMessage',
         { channel => 'C1', markdown_text => 'x' }))[1]{error} // '' } 1 .. 4;
     is_deeply(\@codes, ['', '', '', 'ratelimited'], 'Slack');
-    is($chat->state()->{limited}, 5, 'they are counted');
+    is($chat->state()->{limited}, 6, 'they are counted');
 };
 
 

@@ -6,7 +6,8 @@
 #
 # Broken by: a signature that is not checked, a mention and its message that are
 # answered both, an answer outside of its thread, progress on WhatsApp, messages
-# on WhatsApp that follow each other too fast.
+# on WhatsApp that follow each other too fast, ids of WhatsApp that are too long
+# to be kept, buttons on Slack that stay, or take the question with them.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -53,6 +54,22 @@ sub slack {
     is(scalar(grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') }), 2,
        'slack: each message was prompted once');
 
+    # a question, and a button, which goes when it was pressed
+
+    $chat->say(platform => 'slack', chat => 'D0BOB', from => 'U0ANN',
+               text => 'replay:question-single wait=1');
+    ok(wait_for(sub { ($m) = grep { @{ $_->{buttons} // [] } }
+                             $chat->messages('slack', 'D0BOB', bot => 1) }, 10),
+       'slack: a question');
+    $chat->press(platform => 'slack', chat => 'D0BOB', message => $m->{id},
+                 label => $m->{buttons}[0]{label});
+    ok(wait_for(sub { !grep { @{ $_->{buttons} // [] } }
+                      $chat->messages('slack', 'D0BOB') }, 10),
+       'slack: its buttons go');
+    my ($then) = grep { $_->{id} eq $m->{id} }
+                 $chat->messages('slack', 'D0BOB');
+    is($then->{text}, $m->{text}, 'slack: the question stays');
+
     my $state = $chat->state();
     is($state->{limited}, 0, 'slack: no 429');
     is(scalar @{ $state->{violations} }, 0, 'slack: nothing is refused')
@@ -86,6 +103,8 @@ sub whatsapp {
     ok($chat->wait_message('whatsapp', '15550001111', qr/#149 /, 25),
        'whatsapp: an answer');
     my @m = $chat->messages('whatsapp', '15550001111', bot => 1);
+    is($m[0]{reply}, $said->{id}, 'whatsapp: in reply to the message');
+    ok(@{ $chat->state()->{typing}{'15550001111'} }, 'whatsapp: it is typing');
     cmp_ok(scalar @m, '>=', 2, 'whatsapp: in pieces, without progress');
     cmp_ok($m[1]{time} - $m[0]{time}, '>=', 5900, 'whatsapp: with a pause');
 

@@ -7,7 +7,8 @@
 #
 # Broken by: a press that is not checked against the list, buttons that stay when
 # somebody has answered in a page, a message that answers a question which the
-# chat has not seen, a number of the session that is not kept in OpenCode.
+# chat has not seen, a number of the session that is not kept in OpenCode, or that
+# an older note overwrites.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -160,6 +161,27 @@ my ($patch) = grep { $_->{method} eq 'PATCH' && $_->{body} =~ /"number":1/ }
               @{ $t->control('log') };
 is((split m{/}, $patch->{url} // '')[2], (prompted('say:first'))[0],
    'its number is kept in the first one');
+
+# OpenCode is slow to note that an answer is awaited: neither the note that it
+# has arrived nor a new session overtakes it
+
+$t->control('config', { rules => [{ method => 'PATCH', url => '.',
+                                    delay => 3000, times => 1 }] });
+$said = say_to(1002, 'text:20:24:50');
+my $new = say_to(1002, '/new');
+ok(answer_to($chat, 'telegram', 1002, $new->{id}), 'another new session');
+my $first = (prompted('text:20:'))[0];
+my @patches;
+ok(wait_for(sub {
+    @patches = grep { $_->{method} eq 'PATCH' && $_->{url} =~ /\Q$first\E/ }
+               @{ $t->control('log') };
+    @patches && !grep { !$_->{done} } @patches;
+}, 10), 'all notes were answered');
+@patches = sort { $a->{done} <=> $b->{done} } @patches;
+like($patches[-1]{body} // '', qr/"number":1,"awaited":false/,
+     'its number is the last that is noted');
+is(scalar(grep { $patches[$_]{time} < $patches[$_ - 1]{done} } 1 .. $#patches),
+   0, 'one note at a time');
 
 my $state = $chat->state();
 is($state->{limited}, 0, 'no 429');

@@ -9,7 +9,8 @@
 #
 # Broken by: an entry that is taken out before there is a turn, a state that is
 # not saved before a piece is sent, a worker that leaves a chat while it sends, a
-# number of pieces that is counted from 0 again.
+# number of pieces that is counted from 0 again, a message that becomes an answer
+# because it is read again.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -96,15 +97,26 @@ sleep(3);
 is(scalar loud($id), 1, 'and is not sent again');
 wait_for(sub { $t->workers() == 2 });
 
-# the inbox is full: the platform is told to come again
+# messages that wait before a question is asked do not answer it, also not when
+# another worker has to find out what waits
 
-$said = say_to(++$id, 'text:200:24:100');
-running($id);
-$chat->config(redeliver => JSON::PP::false());
-my %status;
-$status{ say_to($id, "say:message $_")->{status} }++ for 1 .. 34;
-is($status{200}, 32, 'an inbox has room for 32');
-is($status{503}, 2, 'then 503');
+$said = say_to(++$id, 'replay:question-single wait=1 start=1500');
+my $waits = say_to($id, 'say:after the question');
+ok(wait_for(sub { grep { @{ $_->{buttons} // [] } }
+                  $chat->messages('telegram', $id, bot => 1) }, 15),
+   'a question');
+sleep(0.5);
+for my $pid ($t->workers()) {
+    kill 'KILL', $pid;
+    wait_for(sub { !grep { $_ == $pid } $t->workers() });
+    wait_for(sub { $t->workers() == 2 });
+}
+sleep(2.5);
+is(scalar(grep { $_->{url} =~ m{/question/\w+/reply} }
+          @{ $t->control('log') }), 0, 'a message that waits is no answer');
+say_to($id, '1');
+like(answer_to($chat, 'telegram', $id, $waits->{id}, seconds => 20)->{text}
+     // '', qr/after the question/, 'and has its turn');
 
 # nginx is restarted, and its zone is gone
 

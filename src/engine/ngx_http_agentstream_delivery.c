@@ -132,8 +132,28 @@ ngx_http_agentstream_delivery_post(ngx_http_agentstream_delivery_site_t *site,
     rc = ngx_http_agentstream_store_chat_post(
                                   ngx_http_agentstream_worker->zone, &post);
 
-    if (rc != NGX_OK) {
-        return (rc == NGX_ERROR) ? NGX_BUSY : rc;
+    switch (rc) {
+
+    case NGX_OK:
+        break;
+
+    case NGX_BUSY:
+        ngx_log_error(NGX_LOG_WARN, pool->log, 0,
+                      "agentstream delivery: an update is dropped, because "
+                      "too many of its chat wait");
+        return NGX_ABORT;
+
+    case NGX_ABORT:
+        ngx_log_error(NGX_LOG_WARN, pool->log, 0,
+                      "agentstream delivery: an update is dropped, because "
+                      "it is too large");
+        return NGX_ABORT;
+
+    case NGX_ERROR:
+        return NGX_BUSY;
+
+    default: /* NGX_DECLINED */
+        return rc;
     }
 
     ngx_http_agentstream_count(CHAT_IN, 1);
@@ -444,26 +464,26 @@ ngx_http_agentstream_delivery_look_handler(ngx_event_t *ev)
 }
 
 
-void
-ngx_http_agentstream_delivery_set_id(ngx_http_agentstream_delivery_id_t *id,
-    ngx_str_t *text)
+size_t
+ngx_http_agentstream_delivery_copy_id(u_char *id, size_t size, ngx_str_t *text)
 {
-    id->len = 0;
-
-    if (text->len && text->len <= sizeof(id->data)) {
-        id->len = text->len;
-        ngx_memcpy(id->data, text->data, text->len);
+    if (text->len == 0 || text->len > size) {
+        return 0;
     }
+
+    ngx_memcpy(id, text->data, text->len);
+
+    return text->len;
 }
 
 
 ngx_str_t
-ngx_http_agentstream_delivery_get_id(ngx_http_agentstream_delivery_id_t *id)
+ngx_http_agentstream_delivery_view_id(u_char *id, size_t len)
 {
     ngx_str_t  text;
 
-    text.len = id->len;
-    text.data = id->data;
+    text.len = len;
+    text.data = id;
 
     return text;
 }

@@ -44,7 +44,8 @@ void ngx_http_agentstream_delivery_leave(void);
 /*
  * Something has arrived, and is kept from now on, whatever happens to this
  * worker.  NGX_OK; NGX_DECLINED: it had arrived before; NGX_BUSY: there is no
- * room, the platform should send it again; NGX_ERROR: no memory.
+ * room, the platform should send it again; NGX_ABORT: it is not taken, and must
+ * not keep others waiting; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_http_agentstream_delivery_post(
     ngx_http_agentstream_delivery_site_t *site,

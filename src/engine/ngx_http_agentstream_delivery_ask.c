@@ -272,7 +272,10 @@ static void
 ngx_http_agentstream_delivery_take_buttons(ngx_http_agentstream_delivery_t *d,
     ngx_str_t *message)
 {
-    ngx_http_agentstream_delivery_out_t  *out;
+    u_char                                    *text;
+    ngx_uint_t                                 i;
+    ngx_http_agentstream_delivery_out_t       *out;
+    ngx_http_agentstream_delivery_question_t  *question;
 
     if (message->len == 0) {
         return;
@@ -290,6 +293,27 @@ ngx_http_agentstream_delivery_take_buttons(ngx_http_agentstream_delivery_t *d,
     if (out->action.message.data == NULL) {
         ngx_destroy_pool(out->pool);
         return;
+    }
+
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS; i++) {
+        question = &d->questions[i];
+
+        if (question->text.len == 0
+            || d->state.asks[i].message.len != message->len
+            || ngx_memcmp(d->state.asks[i].message.data, message->data,
+                          message->len)
+               != 0)
+        {
+            continue;
+        }
+
+        text = ngx_pstrdup(out->pool, &question->text);
+
+        if (text) {
+            out->action.text.data = text;
+            out->action.text.len = question->text.len;
+            out->action.markup = question->markup;
+        }
     }
 
     ngx_http_agentstream_delivery_push(d, out);
@@ -321,7 +345,9 @@ ngx_http_agentstream_delivery_answer(
         token = ngx_http_agentstream_delivery_token(&d->view.asked[k].id);
 
         for (i = 0; i < NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS; i++) {
-            if (d->state.asks[i].token == token) {
+            if (d->state.asks[i].token == token
+                && errand->entry > d->state.asks[i].after)
+            {
                 asked = &d->view.asked[k];
             }
         }

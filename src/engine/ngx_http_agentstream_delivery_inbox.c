@@ -34,6 +34,10 @@ static ngx_uint_t ngx_http_agentstream_delivery_command(
     ngx_http_agentstream_delivery_errand_t *errand);
 static void ngx_http_agentstream_delivery_wait(
     ngx_http_agentstream_delivery_errand_t *errand);
+static void ngx_http_agentstream_delivery_refuse_more(
+    ngx_http_agentstream_delivery_errand_t *errand);
+static ngx_uint_t ngx_http_agentstream_delivery_is_new(
+    ngx_http_agentstream_chat_update_t *update);
 static void ngx_http_agentstream_delivery_cancel(
     ngx_http_agentstream_delivery_errand_t *errand);
 static void ngx_http_agentstream_delivery_cancelled(void *data,
@@ -207,9 +211,52 @@ ngx_http_agentstream_delivery_wait(
 
     d = errand->delivery;
 
-    /* an inbox has no more entries than there is room for */
+    if (d->nwaiting == NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING) {
+        ngx_http_agentstream_delivery_refuse_more(errand);
+        return;
+    }
 
     d->waiting[d->nwaiting++] = errand->entry;
+
+    ngx_http_agentstream_delivery_end_errand(errand);
+}
+
+
+/* too many messages wait: the sender is told so, once for all that come before
+   it can be said */
+
+static void
+ngx_http_agentstream_delivery_refuse_more(
+    ngx_http_agentstream_delivery_errand_t *errand)
+{
+    ngx_str_t                             text;
+    ngx_queue_t                          *q;
+    ngx_http_agentstream_delivery_t      *d;
+    ngx_http_agentstream_delivery_out_t  *out;
+
+    d = errand->delivery;
+
+    for (q = ngx_queue_head(&d->outs);
+         q != ngx_queue_sentinel(&d->outs);
+         q = ngx_queue_next(q))
+    {
+        out = ngx_queue_data(q, ngx_http_agentstream_delivery_out_t, queue);
+
+        if (out->full) {
+            ngx_http_agentstream_delivery_save(d, errand->entry);
+            ngx_http_agentstream_delivery_end_errand(errand);
+            return;
+        }
+    }
+
+    ngx_str_set(&text, "Too many messages wait here already. I do not read "
+                "this one: please send it again later.");
+
+    out = ngx_http_agentstream_delivery_say(d, &errand->update->message, &text,
+                                            errand->entry);
+    if (out) {
+        out->full = 1;
+    }
 
     ngx_http_agentstream_delivery_end_errand(errand);
 }
@@ -366,6 +413,14 @@ ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
         return;
     }
 
+    if (rc == NGX_OK && d->noting
+        && ngx_http_agentstream_delivery_is_new(&d->update))
+    {
+        /* both write the same, and this has to be the last */
+        ngx_http_agentstream_delivery_end_job(d);
+        return;
+    }
+
     d->nwaiting--;
     ngx_memmove(d->waiting, d->waiting + 1, d->nwaiting * sizeof(uint64_t));
 
@@ -378,13 +433,7 @@ ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
     d->job_entry = number;
     d->began = ngx_current_msec;
 
-    if (d->update.kind == NGX_HTTP_AGENTSTREAM_CHAT_COMMAND
-        && d->update.command.len == ngx_http_agentstream_delivery_new.len
-        && ngx_memcmp(d->update.command.data,
-                      ngx_http_agentstream_delivery_new.data,
-                      ngx_http_agentstream_delivery_new.len)
-           == 0)
-    {
+    if (ngx_http_agentstream_delivery_is_new(&d->update)) {
         ngx_http_agentstream_delivery_resolve(d,
                                          ngx_http_agentstream_delivery_renew);
         return;
@@ -394,6 +443,19 @@ ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
 
     ngx_http_agentstream_delivery_resolve(d,
                                         ngx_http_agentstream_delivery_prompt);
+}
+
+
+static ngx_uint_t
+ngx_http_agentstream_delivery_is_new(
+    ngx_http_agentstream_chat_update_t *update)
+{
+    return update->kind == NGX_HTTP_AGENTSTREAM_CHAT_COMMAND
+           && update->command.len == ngx_http_agentstream_delivery_new.len
+           && ngx_memcmp(update->command.data,
+                         ngx_http_agentstream_delivery_new.data,
+                         ngx_http_agentstream_delivery_new.len)
+              == 0;
 }
 
 

@@ -34,20 +34,34 @@
 
 
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_ID_SIZE  64
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_REF_SIZE  256
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS     4
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_KEY_MAX  512
+
+/* messages of a chat that wait for their turn, at most; its inbox has room for
+   more, so that presses and commands still get through */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING  32
 
 /* how long something that must arrive is tried, in seconds */
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP  86400
 
 
-/* the id of a message or a turn, in memory that can be copied */
+/* the id of a turn or of a message of ours, in memory that can be copied */
 
 typedef struct {
     uint32_t                             len;
     u_char                               data[
                                        NGX_HTTP_AGENTSTREAM_DELIVERY_ID_SIZE];
 } ngx_http_agentstream_delivery_id_t;
+
+
+/* the id of somebody's message: WhatsApp's are long */
+
+typedef struct {
+    uint32_t                             len;
+    u_char                               data[
+                                      NGX_HTTP_AGENTSTREAM_DELIVERY_REF_SIZE];
+} ngx_http_agentstream_delivery_ref_t;
 
 
 /* what is being sent, and may have arrived although nobody knows it */
@@ -82,13 +96,17 @@ typedef struct {
     ngx_msec_t                           next;     /* no message before */
     ngx_msec_t                           frozen;   /* nothing at all before */
     ngx_http_agentstream_delivery_id_t   turn;
-    ngx_http_agentstream_delivery_id_t   reply;    /* the message that the
+    ngx_http_agentstream_delivery_ref_t  reply;    /* the message that the
                                                       answer replies to */
     ngx_http_agentstream_delivery_id_t   shown;    /* the progress message */
 
     /* questions that the chat was asked */
     struct {
         uint32_t                             token;    /* 0: none */
+        uint64_t                             after;    /* entries up to this
+                                                          number were there
+                                                          before, and do not
+                                                          answer it */
         ngx_http_agentstream_delivery_id_t   message;
     }                                    asks[
                                           NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS];
@@ -112,7 +130,18 @@ typedef struct {
                                                       none */
     uint32_t                             token;    /* of a question */
     time_t                               since;
+    ngx_uint_t                           full;     /* says that too many
+                                                      messages wait */
 } ngx_http_agentstream_delivery_out_t;
+
+
+/* the text of a question that the chat was asked; its message has it again when
+   it loses its buttons */
+
+typedef struct {
+    ngx_str_t                            text;     /* may be empty */
+    ngx_uint_t                           markup;
+} ngx_http_agentstream_delivery_question_t;
 
 
 /* something that OpenCode is asked for beside the turn: an answer, an
@@ -150,7 +179,7 @@ struct ngx_http_agentstream_delivery_s {
     uint64_t                             scanned;  /* entries up to this number
                                                       were looked at */
     uint64_t                             waiting[
-                                           NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES];
+                                       NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING];
     ngx_uint_t                           nwaiting; /* messages that are to be
                                                       prompted */
     ngx_http_agentstream_waiter_t        waiter;
@@ -166,6 +195,9 @@ struct ngx_http_agentstream_delivery_s {
     ngx_http_agentstream_verb_t         *verb;     /* of the job, or NULL */
 
     ngx_queue_t                          errands;  /* of delivery_errand_t */
+    ngx_uint_t                           noting;   /* OpenCode is being told
+                                                      whether an answer is
+                                                      awaited */
 
     /* the turn */
     ngx_pool_t                          *turn;     /* NULL: none */
@@ -174,6 +206,9 @@ struct ngx_http_agentstream_delivery_s {
     ngx_http_agentstream_view_t          view;
     ngx_array_t                          pieces;   /* of piece_t, of the
                                                       answer */
+    ngx_http_agentstream_delivery_question_t
+                                         questions[
+                                          NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS];
     ngx_msec_t                           began;
     ngx_uint_t                           version;  /* of the view, that is
                                                       shown */
@@ -188,6 +223,9 @@ struct ngx_http_agentstream_delivery_s {
     ngx_msec_t                           typed;    /* when typing was shown */
     ngx_msec_t                           edited;   /* when the progress was */
     ngx_msec_t                           pause;    /* before the next try */
+    ngx_msec_t                           slot;     /* when it is this chat's
+                                                      turn to send */
+    ngx_uint_t                           reserved; /* what for, 0: nothing */
     ngx_event_t                          timer;
     ngx_event_t                          posted;
 
@@ -214,10 +252,18 @@ void ngx_http_agentstream_delivery_save(ngx_http_agentstream_delivery_t *d,
 ngx_http_agentstream_delivery_t *ngx_http_agentstream_delivery_find(
     ngx_str_t *key);
 
-void ngx_http_agentstream_delivery_set_id(
-    ngx_http_agentstream_delivery_id_t *id, ngx_str_t *text);
-ngx_str_t ngx_http_agentstream_delivery_get_id(
-    ngx_http_agentstream_delivery_id_t *id);
+/* of delivery_id_t or delivery_ref_t; one that is too long is left out */
+
+#define ngx_http_agentstream_delivery_set_id(id, text)                        \
+    (id)->len = ngx_http_agentstream_delivery_copy_id((id)->data,             \
+                                                  sizeof((id)->data), (text))
+
+#define ngx_http_agentstream_delivery_get_id(id)                              \
+    ngx_http_agentstream_delivery_view_id((id)->data, (id)->len)
+
+size_t ngx_http_agentstream_delivery_copy_id(u_char *id, size_t size,
+    ngx_str_t *text);
+ngx_str_t ngx_http_agentstream_delivery_view_id(u_char *id, size_t len);
 
 
 /* delivery_entry: all strings are copied to the pool; NGX_DECLINED: this is
@@ -316,9 +362,10 @@ ngx_http_agentstream_delivery_out_t *ngx_http_agentstream_delivery_out(
 void ngx_http_agentstream_delivery_push(ngx_http_agentstream_delivery_t *d,
     ngx_http_agentstream_delivery_out_t *out);
 /* a sentence of our own, in reply to a message, which may be empty; then the
-   entry is taken out */
-void ngx_http_agentstream_delivery_say(ngx_http_agentstream_delivery_t *d,
-    ngx_str_t *reply, ngx_str_t *text, uint64_t entry);
+   entry is taken out; NULL: no memory */
+ngx_http_agentstream_delivery_out_t *ngx_http_agentstream_delivery_say(
+    ngx_http_agentstream_delivery_t *d, ngx_str_t *reply, ngx_str_t *text,
+    uint64_t entry);
 /* sends what is due, if nothing is being sent; NGX_AGAIN: there is something
    left to send */
 ngx_int_t ngx_http_agentstream_delivery_send(
@@ -352,6 +399,13 @@ ngx_int_t ngx_http_agentstream_delivery_answered(
 /* the done_handler of a call whose answer does not matter */
 void ngx_http_agentstream_delivery_ignore(void *data,
     ngx_http_agentstream_call_t *call);
+
+/* takes one of the sends that the platform allows, as store_chat_spend(); those
+   that must be sent now leave some for others */
+ngx_msec_t ngx_http_agentstream_delivery_spend(
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_chat_place_t *place, ngx_uint_t group,
+    ngx_uint_t kind, ngx_http_agentstream_store_chat_spend_e how);
 
 /* takes it out of the queue, as if it had been sent */
 void ngx_http_agentstream_delivery_drop(ngx_http_agentstream_delivery_t *d,

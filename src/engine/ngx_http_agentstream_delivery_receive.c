@@ -22,6 +22,9 @@
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_REFUSE  3600000
 
 
+static void ngx_http_agentstream_delivery_tell_sender(
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_chat_update_t *update, ngx_str_t *text);
 static void ngx_http_agentstream_delivery_refuse(
     ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_chat_update_t *update, ngx_pool_t *pool);
@@ -34,6 +37,7 @@ ngx_http_agentstream_delivery_receive(
     ngx_pool_t *pool)
 {
     ngx_int_t  rc;
+    ngx_str_t  text;
 
     if (!ngx_http_agentstream_delivery_allowed(site->conf, update)) {
 
@@ -61,7 +65,40 @@ ngx_http_agentstream_delivery_receive(
                       "platform must send it again");
     }
 
+    if (rc == NGX_ABORT) {
+        ngx_str_set(&text, "This could not be read: it is too long, or too "
+                    "much is waiting here already.");
+        ngx_http_agentstream_delivery_tell_sender(site->conf, update, &text);
+        return NGX_OK;
+    }
+
     return (rc == NGX_DECLINED) ? NGX_OK : rc;
+}
+
+
+/* in reply, if the platform takes it now */
+
+static void
+ngx_http_agentstream_delivery_tell_sender(
+    ngx_http_agentstream_loc_conf_t *conf,
+    ngx_http_agentstream_chat_update_t *update, ngx_str_t *text)
+{
+    ngx_http_agentstream_chat_action_t  action;
+
+    ngx_memzero(&action, sizeof(ngx_http_agentstream_chat_action_t));
+
+    action.kind = NGX_HTTP_AGENTSTREAM_CHAT_SEND;
+    action.place = update->place;
+    action.message = update->message;
+    action.text = *text;
+
+    if (ngx_http_agentstream_delivery_spend(conf, &action.place, update->group,
+                                   action.kind,
+                                   NGX_HTTP_AGENTSTREAM_SPEND_NOW)
+        == 0)
+    {
+        ngx_http_agentstream_delivery_tell(conf, &action);
+    }
 }
 
 
@@ -71,9 +108,8 @@ static void
 ngx_http_agentstream_delivery_refuse(ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_chat_update_t *update, ngx_pool_t *pool)
 {
-    u_char                              buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
-    ngx_str_t                           key, who, text;
-    ngx_http_agentstream_chat_action_t  action;
+    u_char     buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
+    ngx_str_t  key, who, text;
 
     key.len = conf->name.len + 1 + update->place.chat.len;
     key.data = ngx_pnalloc(pool, key.len);
@@ -107,12 +143,6 @@ ngx_http_agentstream_delivery_refuse(ngx_http_agentstream_loc_conf_t *conf,
                   "agentstream delivery: \"agentstream_chat_allow\" does not "
                   "allow \"%V\"", &text);
 
-    ngx_memzero(&action, sizeof(ngx_http_agentstream_chat_action_t));
-
-    action.kind = NGX_HTTP_AGENTSTREAM_CHAT_SEND;
-    action.place = update->place;
-    action.message = update->message;
-    ngx_str_set(&action.text, "Sorry, I am not allowed to talk to you here.");
-
-    ngx_http_agentstream_delivery_tell(conf, &action);
+    ngx_str_set(&text, "Sorry, I am not allowed to talk to you here.");
+    ngx_http_agentstream_delivery_tell_sender(conf, update, &text);
 }

@@ -19,11 +19,17 @@
 #include "ngx_http_agentstream_worker.h"
 
 
-/* the sends of all chats of one bot together: so many at once, then one in each
-   interval; the progress leaves some of them for answers */
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_BURST     25
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_LOSSY     10
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_INTERVAL  40
+/* what is nice to have is left out if others are to be sent for so long before
+   it */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_CROWD     10000
+
+/* the progress tries again within this time: a first one sooner, an edit
+   later */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_SOON      250
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_LATER     1000
+
+/* a place to send that was not used for so long is given up */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_STALE     1000
 
 /* a progress message in which only the time has changed is edited less often,
    by this factor */
@@ -45,8 +51,12 @@ static ngx_int_t ngx_http_agentstream_delivery_send_progress(
     ngx_http_agentstream_delivery_t *d, ngx_msec_t *wait);
 static ngx_int_t ngx_http_agentstream_delivery_send_view(
     ngx_http_agentstream_delivery_t *d, ngx_uint_t what);
-static ngx_uint_t ngx_http_agentstream_delivery_spend(
-    ngx_http_agentstream_delivery_t *d, ngx_uint_t burst, ngx_msec_t *wait);
+static ngx_uint_t ngx_http_agentstream_delivery_may(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind, ngx_msec_t *wait);
+static ngx_uint_t ngx_http_agentstream_delivery_might(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind, ngx_msec_t *wait);
+static ngx_uint_t ngx_http_agentstream_delivery_crowded(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind);
 static ngx_uint_t ngx_http_agentstream_delivery_due(ngx_msec_t at,
     ngx_msec_t *wait);
 
@@ -88,7 +98,7 @@ ngx_http_agentstream_delivery_push(ngx_http_agentstream_delivery_t *d,
 }
 
 
-void
+ngx_http_agentstream_delivery_out_t *
 ngx_http_agentstream_delivery_say(ngx_http_agentstream_delivery_t *d,
     ngx_str_t *reply, ngx_str_t *text, uint64_t entry)
 {
@@ -98,7 +108,7 @@ ngx_http_agentstream_delivery_say(ngx_http_agentstream_delivery_t *d,
 
     out = ngx_http_agentstream_delivery_out(d, NGX_HTTP_AGENTSTREAM_CHAT_SEND);
     if (out == NULL) {
-        return;
+        return NULL;
     }
 
     ngx_http_agentstream_delivery_view_args(d, &args);
@@ -112,7 +122,7 @@ ngx_http_agentstream_delivery_say(ngx_http_agentstream_delivery_t *d,
         || (reply->len && out->action.message.data == NULL))
     {
         ngx_destroy_pool(out->pool);
-        return;
+        return NULL;
     }
 
     out->action.text = piece.markup;
@@ -121,6 +131,8 @@ ngx_http_agentstream_delivery_say(ngx_http_agentstream_delivery_t *d,
     out->entry = entry;
 
     ngx_http_agentstream_delivery_push(d, out);
+
+    return out;
 }
 
 
@@ -200,24 +212,80 @@ ngx_http_agentstream_delivery_due(ngx_msec_t at, ngx_msec_t *wait)
 }
 
 
+/* 1: something of this kind may be sent now; otherwise it has a place among
+   all that the bot is to send, and the wait is not longer than until then */
+
 static ngx_uint_t
-ngx_http_agentstream_delivery_spend(ngx_http_agentstream_delivery_t *d,
-    ngx_uint_t burst, ngx_msec_t *wait)
+ngx_http_agentstream_delivery_may(ngx_http_agentstream_delivery_t *d,
+    ngx_uint_t kind, ngx_msec_t *wait)
+{
+    if (!ngx_http_agentstream_delivery_due(d->state.next, wait)) {
+        return 0;
+    }
+
+    if (d->reserved != kind + 1
+        || (ngx_msec_int_t) (ngx_current_msec - d->slot)
+           > NGX_HTTP_AGENTSTREAM_DELIVERY_STALE)
+    {
+        d->slot = ngx_current_msec
+                  + ngx_http_agentstream_delivery_spend(d->site.conf, &d->place,
+                                  d->state.group, kind,
+                                  NGX_HTTP_AGENTSTREAM_SPEND_ORDERED);
+        d->reserved = kind + 1;
+    }
+
+    if (!ngx_http_agentstream_delivery_due(d->slot, wait)) {
+        return 0;
+    }
+
+    d->reserved = 0;
+
+    return 1;
+}
+
+
+/* the same for the progress, which has no place: it is sent if nobody else
+   wants to send, and tries again after a while, which is not the same for all
+   chats */
+
+static ngx_uint_t
+ngx_http_agentstream_delivery_might(ngx_http_agentstream_delivery_t *d,
+    ngx_uint_t kind, ngx_msec_t *wait)
 {
     ngx_msec_t  left;
 
-    left = ngx_http_agentstream_store_chat_spend(
-                                     ngx_http_agentstream_worker->zone,
-                                     &d->site.conf->chat->prefix,
-                                     NGX_HTTP_AGENTSTREAM_DELIVERY_INTERVAL,
-                                     burst);
+    if (!ngx_http_agentstream_delivery_due(d->state.next, wait)) {
+        return 0;
+    }
+
+    left = ngx_http_agentstream_delivery_spend(d->site.conf, &d->place,
+                                  d->state.group, kind,
+                                  NGX_HTTP_AGENTSTREAM_SPEND_NOW);
     if (left == 0) {
         return 1;
     }
 
+    left += ngx_random() % ((kind == NGX_HTTP_AGENTSTREAM_CHAT_CREATE)
+                            ? NGX_HTTP_AGENTSTREAM_DELIVERY_SOON
+                            : NGX_HTTP_AGENTSTREAM_DELIVERY_LATER);
+
     *wait = ngx_min(*wait, left);
 
     return 0;
+}
+
+
+/* whether so many other things are to be sent that this one is not worth it */
+
+static ngx_uint_t
+ngx_http_agentstream_delivery_crowded(ngx_http_agentstream_delivery_t *d,
+    ngx_uint_t kind)
+{
+    return d->reserved != kind + 1
+           && ngx_http_agentstream_delivery_spend(d->site.conf, &d->place,
+                                  d->state.group, kind,
+                                  NGX_HTTP_AGENTSTREAM_SPEND_NOTHING)
+              > NGX_HTTP_AGENTSTREAM_DELIVERY_CROWD;
 }
 
 
@@ -242,19 +310,23 @@ ngx_http_agentstream_delivery_send_out(ngx_http_agentstream_delivery_t *d,
 
     /* only what is not a message is not counted by the platform */
 
-    if (out->action.kind != NGX_HTTP_AGENTSTREAM_CHAT_PRESSED) {
-        if (!ngx_http_agentstream_delivery_due(d->state.next, wait)
-            || !ngx_http_agentstream_delivery_spend(d,
-                                          NGX_HTTP_AGENTSTREAM_DELIVERY_BURST,
-                                          wait))
-        {
-            return NGX_BUSY;
-        }
-    }
+    if (out->action.kind == NGX_HTTP_AGENTSTREAM_CHAT_SETTLE
+        && ngx_http_agentstream_delivery_crowded(d, out->action.kind))
+    {
+        rc = NGX_DECLINED;
 
-    rc = ngx_http_agentstream_delivery_call(d,
+    } else if (out->action.kind != NGX_HTTP_AGENTSTREAM_CHAT_PRESSED
+               && !ngx_http_agentstream_delivery_may(d, out->action.kind,
+                                                     wait))
+    {
+        return NGX_BUSY;
+
+    } else {
+        rc = ngx_http_agentstream_delivery_call(d,
                                            NGX_HTTP_AGENTSTREAM_DELIVERY_OUT,
                                            &out->action);
+    }
+
     if (rc == NGX_DECLINED) {
         ngx_http_agentstream_delivery_drop(d, out);
         ngx_http_agentstream_delivery_kick(d);
@@ -286,10 +358,10 @@ ngx_http_agentstream_delivery_send_piece(ngx_http_agentstream_delivery_t *d,
         return NGX_DECLINED;
     }
 
-    if (!ngx_http_agentstream_delivery_due(d->state.next, wait)
-        || !ngx_http_agentstream_delivery_spend(d,
-                                          NGX_HTTP_AGENTSTREAM_DELIVERY_BURST,
-                                          wait))
+    if (!ngx_http_agentstream_delivery_may(d,
+                  (d->state.sending == NGX_HTTP_AGENTSTREAM_SENDING_PIECE)
+                  ? NGX_HTTP_AGENTSTREAM_CHAT_EDIT
+                  : NGX_HTTP_AGENTSTREAM_CHAT_SEND, wait))
     {
         return NGX_BUSY;
     }
@@ -353,7 +425,10 @@ ngx_http_agentstream_delivery_send_tidy(ngx_http_agentstream_delivery_t *d,
         return NGX_DECLINED;
     }
 
-    if (d->state.shown.len == 0 || d->tidied) {
+    if (d->state.shown.len == 0 || d->tidied
+        || ngx_http_agentstream_delivery_crowded(d,
+                                              NGX_HTTP_AGENTSTREAM_CHAT_EDIT))
+    {
         ngx_http_agentstream_count(CHAT_ANSWERS, 1);
         ngx_http_agentstream_count(CHAT_SECONDS, ngx_time() - d->state.ended);
 
@@ -361,10 +436,8 @@ ngx_http_agentstream_delivery_send_tidy(ngx_http_agentstream_delivery_t *d,
         return NGX_BUSY;
     }
 
-    if (!ngx_http_agentstream_delivery_due(d->state.next, wait)
-        || !ngx_http_agentstream_delivery_spend(d,
-                                          NGX_HTTP_AGENTSTREAM_DELIVERY_BURST,
-                                          wait))
+    if (!ngx_http_agentstream_delivery_may(d, NGX_HTTP_AGENTSTREAM_CHAT_EDIT,
+                                           wait))
     {
         return NGX_BUSY;
     }
@@ -469,10 +542,11 @@ ngx_http_agentstream_delivery_send_progress(
         return NGX_DECLINED;
     }
 
-    if (!ngx_http_agentstream_delivery_due(d->state.next, wait)
-        || !ngx_http_agentstream_delivery_spend(d,
-                                          NGX_HTTP_AGENTSTREAM_DELIVERY_LOSSY,
-                                          wait))
+    if (!ngx_http_agentstream_delivery_might(d,
+                                           d->state.shown.len
+                                           ? NGX_HTTP_AGENTSTREAM_CHAT_EDIT
+                                           : NGX_HTTP_AGENTSTREAM_CHAT_CREATE,
+                                           wait))
     {
         return NGX_DECLINED;
     }

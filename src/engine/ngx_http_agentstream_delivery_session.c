@@ -298,7 +298,9 @@ ngx_http_agentstream_delivery_note(ngx_http_agentstream_delivery_t *d,
     ngx_http_agentstream_verb_t             *verb;
     ngx_http_agentstream_delivery_errand_t  *errand;
 
-    if (d->state.noted == awaited) {
+    /* one after the other, or the first could be the last to arrive */
+
+    if (d->noting || d->state.noted == awaited) {
         return;
     }
 
@@ -313,6 +315,7 @@ ngx_http_agentstream_delivery_note(ngx_http_agentstream_delivery_t *d,
     }
 
     d->state.noted = awaited;
+    d->noting = 1;
 
     verb = ngx_http_agentstream_delivery_keep(d, pool, d->state.fresh, awaited,
                                           ngx_http_agentstream_delivery_noted,
@@ -321,6 +324,7 @@ ngx_http_agentstream_delivery_note(ngx_http_agentstream_delivery_t *d,
         errand->verb = verb;
 
     } else if (rc != NGX_OK) {
+        d->noting = 0;
         ngx_http_agentstream_delivery_end_errand(errand);
     }
 }
@@ -335,6 +339,20 @@ ngx_http_agentstream_delivery_noted(void *data,
 {
     ngx_http_agentstream_delivery_errand_t *errand = data;
 
+    ngx_http_agentstream_delivery_t  *d;
+
+    d = errand->delivery;
+    d->noting = 0;
+
     errand->verb = NULL;
     ngx_http_agentstream_delivery_end_errand(errand);
+
+    /* a turn may have ended in the meantime, or begun */
+
+    if (d->state.running) {
+        d->touched = 1;
+
+    } else {
+        ngx_http_agentstream_delivery_note(d, 0);
+    }
 }

@@ -39,6 +39,9 @@ static void ngx_http_agentstream_delivery_settle_out(
 static void ngx_http_agentstream_delivery_asked(
     ngx_http_agentstream_delivery_t *d,
     ngx_http_agentstream_delivery_out_t *out, ngx_str_t *message);
+static void ngx_http_agentstream_delivery_keep_question(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t i,
+    ngx_http_agentstream_delivery_out_t *out);
 static void ngx_http_agentstream_delivery_settle_piece(
     ngx_http_agentstream_delivery_t *d,
     ngx_http_agentstream_chat_answer_t *answer);
@@ -218,12 +221,40 @@ ngx_http_agentstream_delivery_asked(ngx_http_agentstream_delivery_t *d,
     for (i = 0; i < NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS; i++) {
         if (d->state.asks[i].token == 0) {
             d->state.asks[i].token = out->token;
+            d->state.asks[i].after = d->scanned;
             ngx_http_agentstream_delivery_set_id(&d->state.asks[i].message,
                                                  message);
+            ngx_http_agentstream_delivery_keep_question(d, i, out);
             ngx_http_agentstream_delivery_save(d, 0);
             d->touched = 1;
             return;
         }
+    }
+}
+
+
+/* its text, for the time when its buttons go; if there is no memory, they go
+   without it */
+
+static void
+ngx_http_agentstream_delivery_keep_question(ngx_http_agentstream_delivery_t *d,
+    ngx_uint_t i, ngx_http_agentstream_delivery_out_t *out)
+{
+    ngx_http_agentstream_delivery_question_t  *question;
+
+    question = &d->questions[i];
+
+    ngx_str_null(&question->text);
+
+    if (d->turn == NULL || out->action.nbuttons == 0) {
+        return;
+    }
+
+    question->markup = out->action.markup;
+    question->text.data = ngx_pstrdup(d->turn, &out->action.text);
+
+    if (question->text.data) {
+        question->text.len = out->action.text.len;
     }
 }
 

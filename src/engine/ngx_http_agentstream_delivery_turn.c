@@ -457,6 +457,7 @@ ngx_http_agentstream_delivery_end_turn(ngx_http_agentstream_delivery_t *d)
     ngx_memzero(&d->view, sizeof(ngx_http_agentstream_view_t));
     ngx_memzero(&d->pieces, sizeof(ngx_array_t));
 
+    ngx_memzero(d->questions, sizeof(d->questions));
     ngx_destroy_pool(d->turn);
 
     d->turn = NULL;

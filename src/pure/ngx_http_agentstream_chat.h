@@ -166,7 +166,9 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_CHAT_PRESSED,       /* callback was seen; text may say
                                                 something about it */
     NGX_HTTP_AGENTSTREAM_CHAT_SETTLE,        /* message loses its buttons; if
-                                                there is a text, it gets it */
+                                                there is a text, it gets it;
+                                                the one that it had should be
+                                                given */
     NGX_HTTP_AGENTSTREAM_CHAT_FILE,          /* where is the file "file"? */
     NGX_HTTP_AGENTSTREAM_CHAT_FETCH          /* the file at path and args */
 } ngx_http_agentstream_chat_action_e;
@@ -261,6 +263,14 @@ typedef struct {
 } ngx_http_agentstream_chat_answer_t;
 
 
+/* so many at once, then one in each interval, in milliseconds */
+
+typedef struct {
+    ngx_msec_t                           interval;   /* 0: not limited */
+    ngx_uint_t                           burst;
+} ngx_http_agentstream_chat_rate_t;
+
+
 struct ngx_http_agentstream_chat_platform_s {
     ngx_str_t                            name;       /* "telegram" */
     ngx_str_t                            signature;  /* the name of a header,
@@ -281,6 +291,17 @@ struct ngx_http_agentstream_chat_platform_s {
     ngx_msec_t                           send;       /* between two messages of
                                                         one chat */
     ngx_uint_t                           buttons;    /* at one message */
+
+    /* what it counts, so that no more is sent within any second, or minute,
+       than it allows */
+    ngx_http_agentstream_chat_rate_t     all;        /* messages and edits of
+                                                        the bot */
+    ngx_http_agentstream_chat_rate_t     chat;       /* of them, in one chat,
+                                                        whatever the thread */
+    ngx_http_agentstream_chat_rate_t     group;      /* in one group */
+    ngx_http_agentstream_chat_rate_t     edits;      /* edits in one account, if
+                                                        they are counted by
+                                                        themselves */
 
     /* whether the body of a webhook comes from the platform; now: the time of
        day.  NGX_DECLINED: it does not */

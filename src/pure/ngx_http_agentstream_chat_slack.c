@@ -78,6 +78,11 @@ const ngx_http_agentstream_chat_platform_t
     1000,                                  /* send */
     25,                                    /* buttons */
 
+    { 0, 0 },                              /* all */
+    { 1000, 2 },                           /* chat: one in a second */
+    { 1000, 2 },                           /* group */
+    { 2000, 18 },                          /* edits: 50 in a minute */
+
     ngx_http_agentstream_chat_slack_genuine,
     NULL,
     ngx_http_agentstream_chat_slack_parse,

@@ -34,6 +34,9 @@
 static void ngx_http_agentstream_chat_slack_content(
     ngx_http_agentstream_chat_body_t *body, void *object,
     ngx_http_agentstream_chat_action_t *action);
+static void ngx_http_agentstream_chat_slack_settle(
+    ngx_http_agentstream_chat_body_t *body, void *object,
+    ngx_http_agentstream_chat_action_t *action);
 static void ngx_http_agentstream_chat_slack_blocks(
     ngx_http_agentstream_chat_body_t *body, void *object,
     ngx_http_agentstream_chat_action_t *action);
@@ -125,9 +128,7 @@ ngx_http_agentstream_chat_slack_spell(ngx_pool_t *pool,
 
     if (call->path.len == 0
         || (action->kind == NGX_HTTP_AGENTSTREAM_CHAT_TYPING
-            && place->thread.len == 0)
-        || (action->kind == NGX_HTTP_AGENTSTREAM_CHAT_SETTLE
-            && action->text.len == 0))
+            && place->thread.len == 0))
     {
         return NGX_DECLINED;
     }
@@ -156,8 +157,11 @@ ngx_http_agentstream_chat_slack_spell(ngx_pool_t *pool,
         ngx_http_agentstream_chat_add_text(&body, object, "ts",
                                            &action->message);
 
-        if (action->kind != NGX_HTTP_AGENTSTREAM_CHAT_DELETE) {
+        if (action->kind == NGX_HTTP_AGENTSTREAM_CHAT_EDIT) {
             ngx_http_agentstream_chat_slack_content(&body, object, action);
+
+        } else if (action->kind == NGX_HTTP_AGENTSTREAM_CHAT_SETTLE) {
+            ngx_http_agentstream_chat_slack_settle(&body, object, action);
         }
 
         break;
@@ -206,9 +210,7 @@ ngx_http_agentstream_chat_slack_content(ngx_http_agentstream_chat_body_t *body,
     ngx_http_agentstream_chat_add_word(body, object, "parse", "none");
     ngx_http_agentstream_chat_add_flag(body, object, "link_names", 0);
 
-    if (action->kind == NGX_HTTP_AGENTSTREAM_CHAT_EDIT
-        || action->kind == NGX_HTTP_AGENTSTREAM_CHAT_SETTLE)
-    {
+    if (action->kind == NGX_HTTP_AGENTSTREAM_CHAT_EDIT) {
         /* blocks that are not mentioned would stay */
 
         (void) ngx_http_agentstream_chat_add_array(body, object, "blocks");
@@ -216,6 +218,27 @@ ngx_http_agentstream_chat_slack_content(ngx_http_agentstream_chat_body_t *body,
     } else {
         ngx_http_agentstream_chat_add_flag(body, object, "mrkdwn", 0);
     }
+}
+
+
+/* a question as it was, without buttons: they cannot be taken away from a
+   message that keeps its text */
+
+static void
+ngx_http_agentstream_chat_slack_settle(ngx_http_agentstream_chat_body_t *body,
+    void *object, ngx_http_agentstream_chat_action_t *action)
+{
+    ngx_http_agentstream_chat_action_t  settled;
+
+    settled = *action;
+    settled.nbuttons = 0;
+
+    if (settled.text.len == 0) {
+        ngx_str_set(&settled.text, "This question is closed.");
+        settled.markup = 0;
+    }
+
+    ngx_http_agentstream_chat_slack_blocks(body, object, &settled);
 }
 
 

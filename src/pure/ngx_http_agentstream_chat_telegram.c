@@ -71,6 +71,11 @@ const ngx_http_agentstream_chat_platform_t
     1000,                                  /* send */
     100,                                   /* buttons */
 
+    { 40, 4 },                             /* all: 30 in a second */
+    { 0, 0 },                              /* chat: see send */
+    { 4000, 4 },                           /* group: 20 in a minute */
+    { 0, 0 },                              /* edits count as messages */
+
     ngx_http_agentstream_chat_telegram_genuine,
     NULL,
     ngx_http_agentstream_chat_telegram_parse,
@@ -375,9 +380,8 @@ ngx_http_agentstream_chat_telegram_address(
         id = ngx_http_agentstream_chat_id(in,
                                 ngx_http_agentstream_chat_get(in, from, "id"));
 
-        reply = (me->id.len == 0
-                 || (id.len == me->id.len
-                     && ngx_strncmp(id.data, me->id.data, id.len) == 0));
+        reply = (id.len == me->id.len
+                 && ngx_strncmp(id.data, me->id.data, id.len) == 0);
     }
 
     ngx_http_agentstream_chat_command(in, update, &name);
@@ -388,16 +392,17 @@ ngx_http_agentstream_chat_telegram_address(
         return;
     }
 
-    if (name.len && me->name.len
-        && !ngx_http_agentstream_chat_telegram_is_me(me, &name))
-    {
-        /* it is a command for another bot */
-
-        update->addressed = 0;
+    if (name.len == 0) {
+        update->addressed = 1;
         return;
     }
 
-    update->addressed = 1;
+    if (me->name.len || update->group) {
+        /* otherwise it is a command for another bot, or nobody knows it yet */
+
+        update->addressed = ngx_http_agentstream_chat_telegram_is_me(me,
+                                                                     &name);
+    }
 }
 
 

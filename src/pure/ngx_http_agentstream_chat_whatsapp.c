@@ -58,6 +58,11 @@ const ngx_http_agentstream_chat_platform_t
     6000,                                  /* send */
     10,                                    /* buttons */
 
+    { 15, 10 },                            /* all: 80 in a second */
+    { 0, 0 },                              /* chat: see send */
+    { 0, 0 },                              /* group: there are none */
+    { 0, 0 },                              /* edits: there are none */
+
     ngx_http_agentstream_chat_whatsapp_genuine,
     ngx_http_agentstream_chat_whatsapp_challenge,
     ngx_http_agentstream_chat_whatsapp_parse,

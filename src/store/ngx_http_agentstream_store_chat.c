@@ -17,7 +17,7 @@
 #include "ngx_http_agentstream_zone.h"
 
 
-/* number of chats that are looked at under one lock */
+/* number of chats, or of buckets, that are looked at under one lock */
 #define NGX_HTTP_AGENTSTREAM_CHAT_WALK  128
 
 
@@ -25,6 +25,9 @@ static ngx_uint_t ngx_http_agentstream_store_chat_left_locked(
     ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *chat);
 static ngx_rbtree_node_t *ngx_http_agentstream_store_chat_after_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+static ngx_http_agentstream_bucket_t *
+    ngx_http_agentstream_store_chat_bucket_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
 static uint64_t ngx_http_agentstream_store_chat_hash(ngx_str_t *id);
 
@@ -38,7 +41,7 @@ ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t  *chat;
 
     if (post->entry.len > NGX_HTTP_AGENTSTREAM_CHAT_ENTRY_SIZE) {
-        return NGX_ERROR;
+        return NGX_ABORT;
     }
 
     hashes[0] = ngx_http_agentstream_store_chat_hash(&post->ids[0]);
@@ -326,52 +329,46 @@ ngx_http_agentstream_store_chat_leave(ngx_http_agentstream_zone_t *zone,
 
 ngx_msec_t
 ngx_http_agentstream_store_chat_spend(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key, ngx_msec_t interval, ngx_uint_t burst)
+    ngx_http_agentstream_store_chat_rate_t *rates, ngx_uint_t n,
+    ngx_http_agentstream_store_chat_spend_e how)
 {
-    uint32_t                        hash;
-    ngx_msec_t                      now, wait;
-    ngx_msec_int_t                  ahead;
-    ngx_http_agentstream_bucket_t  *bucket;
+    ngx_msec_t                      now, wait, need, room;
+    ngx_uint_t                      i;
+    ngx_http_agentstream_bucket_t  *buckets[NGX_HTTP_AGENTSTREAM_CHAT_RATES];
 
     now = ngx_current_msec;
     wait = 0;
-    hash = ngx_murmur_hash2(key->data, key->len);
 
     ngx_http_agentstream_zone_lock(zone);
 
-    bucket = (ngx_http_agentstream_bucket_t *)
-                 ngx_str_rbtree_lookup(&zone->sh->buckets, key, hash);
-
-    if (bucket == NULL) {
-        bucket = ngx_http_agentstream_zone_alloc_locked(zone,
-                            offsetof(ngx_http_agentstream_bucket_t, key)
-                            + key->len);
-        if (bucket == NULL) {
+    for (i = 0; i < n; i++) {
+        buckets[i] = ngx_http_agentstream_store_chat_bucket_locked(zone,
+                                                             &rates[i].key);
+        if (buckets[i] == NULL) {
             /* the platform itself will say when it is too much */
-            ngx_http_agentstream_zone_unlock(zone);
-            return 0;
+            continue;
         }
 
-        bucket->sn.node.key = hash;
-        bucket->sn.str.len = key->len;
-        bucket->sn.str.data = bucket->key;
-        ngx_memcpy(bucket->key, key->data, key->len);
-        bucket->full = now;
+        if ((ngx_msec_int_t) (buckets[i]->full - now) < 0) {
+            buckets[i]->full = now;
+        }
 
-        ngx_rbtree_insert(&zone->sh->buckets, &bucket->sn.node);
+        need = buckets[i]->full - now + rates[i].interval;
+        room = rates[i].interval * (rates[i].burst - rates[i].spare);
+
+        if (need > room) {
+            wait = ngx_max(wait, need - room);
+        }
     }
 
-    ahead = (ngx_msec_int_t) (bucket->full - now);
-
-    if (ahead < 0) {
-        ahead = 0;
-    }
-
-    if ((ngx_msec_t) ahead + interval > interval * burst) {
-        wait = (ngx_msec_t) ahead + interval - interval * burst;
-
-    } else {
-        bucket->full = now + ahead + interval;
+    if (how == NGX_HTTP_AGENTSTREAM_SPEND_ORDERED
+        || (how == NGX_HTTP_AGENTSTREAM_SPEND_NOW && wait == 0))
+    {
+        for (i = 0; i < n; i++) {
+            if (buckets[i]) {
+                buckets[i]->full += rates[i].interval;
+            }
+        }
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -380,30 +377,100 @@ ngx_http_agentstream_store_chat_spend(ngx_http_agentstream_zone_t *zone,
 }
 
 
+/* NULL: no room */
+
+static ngx_http_agentstream_bucket_t *
+ngx_http_agentstream_store_chat_bucket_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key)
+{
+    uint32_t                        hash;
+    ngx_uint_t                      i;
+    ngx_queue_t                    *q;
+    ngx_http_agentstream_bucket_t  *bucket;
+
+    hash = ngx_murmur_hash2(key->data, key->len);
+
+    bucket = (ngx_http_agentstream_bucket_t *)
+                 ngx_str_rbtree_lookup(&zone->sh->buckets, key, hash);
+
+    if (bucket) {
+        ngx_queue_remove(&bucket->queue);
+        ngx_queue_insert_tail(&zone->sh->spent, &bucket->queue);
+        return bucket;
+    }
+
+    for (i = 0;
+         i < NGX_HTTP_AGENTSTREAM_CHAT_WALK
+         && !ngx_queue_empty(&zone->sh->spent);
+         i++)
+    {
+        q = ngx_queue_head(&zone->sh->spent);
+        bucket = ngx_queue_data(q, ngx_http_agentstream_bucket_t, queue);
+
+        if ((ngx_msec_int_t) (bucket->full - ngx_current_msec) >= 0) {
+            break;
+        }
+
+        ngx_queue_remove(q);
+        ngx_rbtree_delete(&zone->sh->buckets, &bucket->sn.node);
+        ngx_slab_free_locked(zone->shpool, bucket);
+    }
+
+    bucket = ngx_http_agentstream_zone_alloc_locked(zone,
+                            offsetof(ngx_http_agentstream_bucket_t, key)
+                            + key->len);
+    if (bucket == NULL) {
+        return NULL;
+    }
+
+    bucket->sn.node.key = hash;
+    bucket->sn.str.len = key->len;
+    bucket->sn.str.data = bucket->key;
+    ngx_memcpy(bucket->key, key->data, key->len);
+    bucket->full = ngx_current_msec;
+
+    ngx_rbtree_insert(&zone->sh->buckets, &bucket->sn.node);
+    ngx_queue_insert_tail(&zone->sh->spent, &bucket->queue);
+
+    return bucket;
+}
+
+
 ngx_uint_t
 ngx_http_agentstream_store_chat_rare(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, ngx_msec_t every)
 {
-    uint32_t                      hash;
-    ngx_uint_t                    rare;
-    ngx_http_agentstream_rare_t  *r;
+    uint64_t                      hash;
+    ngx_uint_t                    i;
+    ngx_http_agentstream_rare_t  *r, *unused;
 
-    hash = ngx_murmur_hash2(key->data, key->len) | 1;
+    hash = ngx_http_agentstream_store_chat_hash(key);
+    unused = NULL;
 
     ngx_http_agentstream_zone_lock(zone);
 
-    r = &zone->sh->rare[(hash >> 1) % NGX_HTTP_AGENTSTREAM_RARE];
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_RARE; i++) {
+        r = &zone->sh->rare[i];
 
-    rare = r->hash != hash || ngx_current_msec - r->at >= every;
+        if (r->hash == 0
+            || (ngx_msec_int_t) (r->until - ngx_current_msec) <= 0)
+        {
+            unused = r;
 
-    if (rare) {
-        r->hash = hash;
-        r->at = ngx_current_msec;
+        } else if (r->hash == hash) {
+            unused = NULL;
+            break;
+        }
+    }
+
+    if (unused) {
+        unused->hash = hash;
+        unused->until = ngx_current_msec + every;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    return rare;
+    return unused != NULL;
 }
 
 

@@ -29,8 +29,12 @@
 #define NGX_HTTP_AGENTSTREAM_CHAT_STATE_SIZE  1152
 
 /* an inbox has so many entries at most, each not larger than this */
-#define NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES     32
-#define NGX_HTTP_AGENTSTREAM_CHAT_ENTRY_SIZE  65536
+#define NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES     64
+#define NGX_HTTP_AGENTSTREAM_CHAT_ENTRY_SIZE  262144
+
+
+/* the most buckets that one send is taken out of */
+#define NGX_HTTP_AGENTSTREAM_CHAT_RATES       2
 
 
 /* the owner's handle of a chat; opaque */
@@ -52,7 +56,8 @@ typedef struct {
 } ngx_http_agentstream_store_chat_post_t;
 
 /* NGX_OK: it is in the inbox; NGX_DECLINED: it was posted before; NGX_BUSY:
-   the inbox is full; NGX_ERROR: the zone is full */
+   the inbox is full; NGX_ABORT: the entry is too large; NGX_ERROR: the zone is
+   full */
 ngx_int_t ngx_http_agentstream_store_chat_post(
     ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_store_chat_post_t *post);
@@ -112,16 +117,34 @@ ngx_int_t ngx_http_agentstream_store_chat_leave(
 
 /* Verbs of everybody */
 
-/*
- * Takes one of the burst sends that all workers have together, and which come
- * back one by one, each after interval.  0: taken; otherwise the time to wait
- * before another try.
- */
-ngx_msec_t ngx_http_agentstream_store_chat_spend(
-    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_msec_t interval,
-    ngx_uint_t burst);
+/* a bucket of sends that all workers have together: burst of them, which come
+   back one by one, each after interval */
 
-/* whether this was not asked for "every", by any worker */
+typedef struct {
+    ngx_str_t                            key;
+    ngx_msec_t                           interval;
+    ngx_uint_t                           burst;
+    ngx_uint_t                           spare;    /* so many are left for
+                                                      others */
+} ngx_http_agentstream_store_chat_rate_t;
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_SPEND_NOW = 0,        /* if it can be sent now */
+    NGX_HTTP_AGENTSTREAM_SPEND_ORDERED,        /* in any case: it can be sent
+                                                  after the wait, without
+                                                  another try */
+    NGX_HTTP_AGENTSTREAM_SPEND_NOTHING         /* how long it would take */
+} ngx_http_agentstream_store_chat_spend_e;
+
+/* takes a send out of each of n buckets, or out of none; 0: it can be sent now,
+   otherwise the time to wait */
+ngx_msec_t ngx_http_agentstream_store_chat_spend(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_chat_rate_t *rates, ngx_uint_t n,
+    ngx_http_agentstream_store_chat_spend_e how);
+
+/* whether this was not asked for "every", by any worker; never, if too many
+   other things were */
 ngx_uint_t ngx_http_agentstream_store_chat_rare(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_msec_t every);
 

@@ -84,6 +84,7 @@ ngx_http_agentstream_zone_init(ngx_shm_zone_t *shm_zone, void *data)
                     ngx_str_rbtree_insert_value);
     ngx_queue_init(&sh->tickets);
     ngx_queue_init(&sh->unused);
+    ngx_queue_init(&sh->spent);
 
     sh->rare = ngx_slab_calloc(zone->shpool, NGX_HTTP_AGENTSTREAM_RARE
                                         * sizeof(ngx_http_agentstream_rare_t));

@@ -206,7 +206,7 @@ typedef struct {
 
 
 /* the most recent names of entries that a chat remembers, as hashes */
-#define NGX_HTTP_AGENTSTREAM_CHAT_SEEN     48
+#define NGX_HTTP_AGENTSTREAM_CHAT_SEEN     64
 
 /* a chat with an owner, an entry or "busy" is never freed; with its key and its
    state it should fit into half a page */
@@ -234,22 +234,26 @@ struct ngx_http_agentstream_chat_node_s {
 };
 
 
-/* sends that all workers have together; kept as long as the zone */
+/* sends that all workers have together; when all of them are back, it is as
+   good as none, and is freed */
 
 typedef struct {
     ngx_str_node_t                       sn;       /* by key */
+    ngx_queue_t                          queue;    /* the longest unused
+                                                      first */
     ngx_msec_t                           full;     /* when all of them are
                                                       back */
     u_char                               key[1];
 } ngx_http_agentstream_bucket_t;
 
 
-/* what was done last, and when, for things to be done rarely */
-#define NGX_HTTP_AGENTSTREAM_RARE          64
+/* things to be done rarely, which were done; there are only so many, so that
+   nobody can have them done more often by making others forgotten */
+#define NGX_HTTP_AGENTSTREAM_RARE          256
 
 typedef struct {
-    uint32_t                             hash;
-    ngx_msec_t                           at;
+    uint64_t                             hash;
+    ngx_msec_t                           until;    /* not before */
 } ngx_http_agentstream_rare_t;
 
 
@@ -323,6 +327,7 @@ typedef struct {
     ngx_rbtree_node_t                    chats_sentinel;
     ngx_rbtree_t                         buckets;
     ngx_rbtree_node_t                    buckets_sentinel;
+    ngx_queue_t                          spent;        /* all buckets */
     ngx_queue_t                          unused;       /* chats without an owner
                                                           and without work, the
                                                           longest unused

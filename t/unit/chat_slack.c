@@ -357,9 +357,14 @@ test_spell(void)
                "\"18.2\",\"markdown_text\":\"x\"}", "edit");
     a.kind = CHAT(SETTLE);
     tap_is_str(chat_spell(&a), "POST chat.update {\"channel\":\"C1\",\"ts\":"
-               "\"18.2\",\"markdown_text\":\"x\"}", "settle");
+               "\"18.2\",\"text\":\"x\",\"blocks\":[{\"type\":\"markdown\","
+               "\"text\":\"x\"}]}", "settle");
     a.text.len = 0;
-    tap_is_str(chat_spell(&a), "declined", "settle without a text");
+    tap_is_str(chat_spell(&a), "POST chat.update {\"channel\":\"C1\",\"ts\":"
+               "\"18.2\",\"text\":\"This question is closed.\",\"blocks\":["
+               "{\"type\":\"section\",\"text\":{\"type\":\"plain_text\","
+               "\"text\":\"This question is closed.\"}}]}",
+               "settle without a text");
 
     a.kind = CHAT(DELETE);
     tap_is_str(chat_spell(&a), "POST chat.delete {\"channel\":\"C1\",\"ts\":"

@@ -156,6 +156,19 @@ test_addressed(void)
 
     u = chat_one(HEAD "," GROUP ",\"text\":\"@my_bot do it\"}}", "mention");
     tap_ok(!u.addressed, "a mention, while the bot does not know its name");
+
+    u = chat_one(HEAD "," GROUP ",\"text\":\"/cancel@other_bot\"}}", "command");
+    tap_ok(!u.addressed, "a command for another bot, perhaps");
+
+    u = chat_one(HEAD "," GROUP ",\"text\":\"/cancel\"}}", "command");
+    tap_ok(u.addressed, "a command for anybody");
+
+    u = chat_one(HEAD "," PRIVATE ",\"text\":\"/cancel@my_bot\"}}", "command");
+    tap_ok(u.addressed, "a command in private");
+
+    u = chat_one(HEAD "," GROUP ",\"text\":\"yes\",\"reply_to_message\":{"
+                 "\"from\":{\"id\":43,\"is_bot\":true}}}}", "a reply");
+    tap_ok(!u.addressed, "a reply to another bot, perhaps");
 }
 
 

@@ -15,7 +15,10 @@
  *
  * Broken by: zone_see_locked() that does nothing, store_chat_save() that takes
  * out the first entry, or none, store_chat_claim() that does not ask whether
- * the owner is dead, rank_chat_locked() that ignores "busy".
+ * the owner is dead, rank_chat_locked() that ignores "busy";
+ * store_chat_spend() that takes from one bucket although another one is empty,
+ * or ignores "spare" or how it is asked; buckets that are kept for ever;
+ * store_chat_rare() with one place for two keys.
  */
 
 
@@ -25,6 +28,10 @@
 
 #define CHATS    12
 #define ENTRIES  NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES
+
+#define NOW      NGX_HTTP_AGENTSTREAM_SPEND_NOW
+#define PLACE    NGX_HTTP_AGENTSTREAM_SPEND_ORDERED
+#define ASK      NGX_HTTP_AGENTSTREAM_SPEND_NOTHING
 
 
 typedef struct {
@@ -304,11 +311,133 @@ verb_orphans(void)
 }
 
 
+static ngx_msec_t
+spend(const char *key, ngx_uint_t spare, ngx_uint_t how)
+{
+    ngx_http_agentstream_store_chat_rate_t  rates[2];
+
+    ngx_memzero(rates, sizeof(rates));
+
+    /* the second one is never short, unless it is "both" */
+
+    ngx_str_set(&rates[1].key, "other");
+    rates[1].interval = 1;
+    rates[1].burst = 1000;
+
+    rates[0].key.data = (u_char *) key;
+    rates[0].key.len = strlen(key);
+    rates[0].interval = 1000;
+    rates[0].burst = 3;
+    rates[0].spare = spare;
+
+    if (strcmp(key, "both") == 0) {
+        ngx_str_set(&rates[1].key, "one");
+        rates[1].interval = 1000;
+        rates[1].burst = 1;
+    }
+
+    return ngx_http_agentstream_store_chat_spend(zone(), rates, 2, how);
+}
+
+
+/* 3 at once, then one a second */
+
+static void
+buckets(void)
+{
+    char          key[16];
+    ngx_uint_t    i, k;
+    ngx_queue_t  *q;
+
+    for (i = 0, k = 0; i < 5; i++) {
+        k += spend("bucket", 0, NOW) == 0;
+    }
+
+    tap_ok(k == 3, "a burst of three");
+    tap_ok(spend("bucket", 0, NOW) == 1000, "then a second");
+
+    world_tick(2);
+    tap_ok(spend("bucket", 0, NOW) == 0 && spend("bucket", 0, NOW) == 0
+           && spend("bucket", 0, NOW) != 0, "two after two seconds");
+
+    tap_ok(spend("spare", 1, NOW) == 0 && spend("spare", 1, NOW) == 0
+           && spend("spare", 1, NOW) == 1000, "one is left for others");
+    tap_ok(spend("spare", 0, NOW) == 0 && spend("spare", 0, NOW) != 0,
+           "who get it");
+
+    for (i = 0, k = 0; i < 3; i++) {
+        k += spend("turns", 0, PLACE);
+    }
+
+    tap_ok(k == 0, "places in order: three at once");
+    tap_ok(spend("turns", 0, PLACE) == 1000
+           && spend("turns", 0, PLACE) == 2000
+           && spend("turns", 0, PLACE) == 3000, "then one after the other");
+    tap_ok(spend("turns", 0, ASK) == 4000
+           && spend("new", 0, ASK) == 0
+           && spend("new", 2, NOW) == 0, "to ask costs nothing");
+    tap_ok(spend("turns", 0, NOW) == 4000, "those without a place come last");
+
+    tap_ok(spend("both", 0, NOW) == 0 && spend("both", 0, NOW) == 1000,
+           "one of two buckets is empty");
+    world_tick(1);
+    tap_ok(spend("both", 0, NOW) == 0, "and nothing was taken from the other");
+
+    world_tick(100);
+
+    for (i = 0; i < 100; i++) {
+        snprintf(key, sizeof(key), "full %u", (unsigned) i);
+        (void) spend(key, 0, NOW);
+    }
+
+    world_tick(100);
+    (void) spend("last", 0, NOW);
+
+    for (k = 0, q = ngx_queue_head(&zone()->sh->spent);
+         q != ngx_queue_sentinel(&zone()->sh->spent);
+         q = ngx_queue_next(q))
+    {
+        k++;
+    }
+
+    tap_ok(k == 2, "buckets that are full again are freed");
+}
+
+
+/* however many other things are asked for */
+
+static void
+rarely(void)
+{
+    char        id[16];
+    ngx_str_t   key, other;
+    ngx_uint_t  i, n;
+
+    ngx_str_set(&key, "the one");
+    other.data = (u_char *) id;
+
+    tap_ok(ngx_http_agentstream_store_chat_rare(zone(), &key, 5000)
+           && !ngx_http_agentstream_store_chat_rare(zone(), &key, 5000),
+           "rare, and not twice");
+
+    for (i = 0, n = 0; i < 4 * NGX_HTTP_AGENTSTREAM_RARE; i++) {
+        other.len = snprintf(id, sizeof(id), "%u", (unsigned) i);
+        n += ngx_http_agentstream_store_chat_rare(zone(), &other, 5000);
+        n += ngx_http_agentstream_store_chat_rare(zone(), &key, 5000);
+    }
+
+    tap_ok(n == NGX_HTTP_AGENTSTREAM_RARE - 1,
+           "others do not make it forgotten");
+
+    world_tick(6);
+    tap_ok(ngx_http_agentstream_store_chat_rare(zone(), &key, 5000),
+           "and again later");
+}
+
+
 static void
 run(size_t size, ngx_uint_t verbs)
 {
-    char        id[16];
-    ngx_str_t   key;
     ngx_uint_t  i, k;
 
     world_open(size, 60000);
@@ -406,31 +535,8 @@ run(size_t size, ngx_uint_t verbs)
     tap_ok(zone()->sh->nchats == 0, "all chats have gone");
     tap_ok(zone()->shpool->pfree == world.pages, "all memory is free again");
 
-    /* a bucket: 3 at once, then one a second */
-
-    snprintf(id, sizeof(id), "bucket");
-    key.data = (u_char *) id;
-    key.len = strlen(id);
-
-    for (i = 0, k = 0; i < 5; i++) {
-        k += ngx_http_agentstream_store_chat_spend(zone(), &key, 1000, 3) == 0;
-    }
-
-    tap_ok(k == 3, "a burst of three");
-    tap_ok(ngx_http_agentstream_store_chat_spend(zone(), &key, 1000, 3) == 1000,
-       "then a second");
-    world_tick(2);
-    tap_ok(ngx_http_agentstream_store_chat_spend(zone(), &key, 1000, 3) == 0
-       && ngx_http_agentstream_store_chat_spend(zone(), &key, 1000, 3) == 0
-       && ngx_http_agentstream_store_chat_spend(zone(), &key, 1000, 3) != 0,
-       "two after two seconds");
-
-    tap_ok(ngx_http_agentstream_store_chat_rare(zone(), &key, 5000)
-       && !ngx_http_agentstream_store_chat_rare(zone(), &key, 5000),
-       "rare, and not twice");
-    world_tick(6);
-    tap_ok(ngx_http_agentstream_store_chat_rare(zone(), &key, 5000),
-       "and again later");
+    buckets();
+    rarely();
 
     world_close();
 }

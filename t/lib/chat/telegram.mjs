@@ -56,7 +56,7 @@ export class Telegram extends World {
         this.nextMessage = 1;
         this.files = new Map();
         this.queries = new Map();
-        this.rates = { size: 3, every: 850, group: 20 };
+        this.rates = { size: 3, every: 850, group: 20, all: 30 };
     }
 
     // -> which method is called, and what is asked for
@@ -131,9 +131,10 @@ export class Telegram extends World {
     // sends and edits count alike
 
     rate(chat) {
-        const { size, every, group } = this.rates;
+        const { size, every, group, all } = this.rates;
         const wait = this.limit(chat.id, () => chat.group
-            ? new Window(group, 60000) : new Bucket(size, every));
+                ? new Window(group, 60000) : new Bucket(size, every))
+            || this.limit('all', () => new Window(all, 1000));
 
         if (wait) {
             const retry = Math.max(1, Math.ceil(wait / 1000));

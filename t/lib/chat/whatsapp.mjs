@@ -189,8 +189,10 @@ export class WhatsApp extends World {
         return this.bad(100, 'Invalid parameter', 'message_id');
     }
 
+    // they can be long
+
     wamid() {
-        return 'wamid.' + Buffer.from(`message-${this.next++}`)
+        return 'wamid.' + Buffer.from(`message-${this.next++}`.padEnd(66, '.'))
             .toString('base64');
     }
 
