@@ -1382,6 +1382,14 @@ await part("attachments", ["messages"], async () => {
   ok(stored[0].parts.some((part) => part.type === "file" &&
     part.mime === "image/png" && part.url.endsWith(dot)),
     "attachments: OpenCode has it");
+
+  // in the history, too
+
+  await page.reload();
+  await page.waitForSelector(".message");
+  await page.waitForSelector(".user img", { timeout: 5000 }).catch(() => null);
+  ok((await count(page, `.user img[src$="${dot}"]`)) === 1,
+    "attachments: still shown after a reload");
 });
 
 

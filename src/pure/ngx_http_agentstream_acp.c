@@ -575,12 +575,21 @@ ngx_http_agentstream_acp_image_block(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *data, ngx_str_t *mime)
 {
     ngx_http_agentstream_acp_comma(b);
-    ngx_http_agentstream_acp_member_text(b, "{\"type\":\"content\","
-                              "\"content\":{\"type\":\"image\",\"data\":",
-                              data);
+    ngx_http_agentstream_acp_literal(b, "{\"type\":\"content\","
+                                        "\"content\":");
+    ngx_http_agentstream_acp_image(b, data, mime);
+    ngx_http_agentstream_acp_literal(b, ",\"_meta\":null}");
+}
+
+
+void
+ngx_http_agentstream_acp_image(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *data, ngx_str_t *mime)
+{
+    ngx_http_agentstream_acp_member_text(b, "{\"type\":\"image\",\"data\":",
+                                         data);
     ngx_http_agentstream_acp_member_text(b, ",\"mimeType\":", mime);
-    ngx_http_agentstream_acp_literal(b, ",\"annotations\":null},"
-                                        "\"_meta\":null}");
+    ngx_http_agentstream_acp_literal(b, ",\"annotations\":null}");
 }
 
 

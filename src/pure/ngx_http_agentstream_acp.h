@@ -178,6 +178,9 @@ void ngx_http_agentstream_acp_text_block(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *text);
 void ngx_http_agentstream_acp_image_block(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *data, ngx_str_t *mime);
+/* the content of an image block alone */
+void ngx_http_agentstream_acp_image(ngx_http_agentstream_acp_buf_t *b,
+    ngx_str_t *data, ngx_str_t *mime);
 /* old is json: a string or null */
 void ngx_http_agentstream_acp_diff_block(ngx_http_agentstream_acp_buf_t *b,
     ngx_str_t *path, ngx_str_t *old, ngx_str_t *new);

@@ -107,6 +107,13 @@ ngx_http_agentstream_agui_snapshot_record(
         goto done;
     }
 
+    /* only a text belongs to a part; the user's pictures are left out */
+
+    if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_USER && record->part == 0)
+    {
+        goto done;
+    }
+
     if (state->begun) {
         *p++ = ',';
 

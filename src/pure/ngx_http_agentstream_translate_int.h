@@ -108,6 +108,7 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_TR_TEXT,
     NGX_HTTP_AGENTSTREAM_TR_THOUGHT,
     NGX_HTTP_AGENTSTREAM_TR_TOOL,
+    NGX_HTTP_AGENTSTREAM_TR_FILE,
     NGX_HTTP_AGENTSTREAM_TR_SILENT           /* not sent to a client */
 } ngx_http_agentstream_tr_kind_e;
 
@@ -530,6 +531,19 @@ void ngx_http_agentstream_translate_tool_state_build(
     ngx_http_agentstream_tr_state_t *st);
 ngx_uint_t ngx_http_agentstream_translate_tool_state_kind(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *name);
+
+
+/* translate_file.c */
+
+/* a file that is a picture, "data:image/png;base64,...": what follows the
+   comma, and its type; NGX_DECLINED: it is something else */
+ngx_int_t ngx_http_agentstream_translate_file_picture(
+    ngx_http_agentstream_json_t *json, ngx_uint_t file, ngx_str_t *data,
+    ngx_str_t *mime);
+/* a file of the user's, in the history */
+ngx_int_t ngx_http_agentstream_translate_file_update(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_http_agentstream_json_t *json, ngx_uint_t value);
 
 
 /* translate_ask.c */

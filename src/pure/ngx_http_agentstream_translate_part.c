@@ -15,6 +15,9 @@
 
 static ngx_uint_t ngx_http_agentstream_translate_part_kind(
     ngx_http_agentstream_json_t *json, ngx_uint_t value);
+static ngx_int_t ngx_http_agentstream_translate_part_state(
+    ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
+    ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t rest);
 static ngx_int_t ngx_http_agentstream_translate_part_text(
     ngx_http_agentstream_translate_t *tr, ngx_http_agentstream_tr_part_t *part,
     ngx_http_agentstream_json_t *json, ngx_uint_t value, ngx_uint_t rest);
@@ -142,7 +145,22 @@ ngx_http_agentstream_translate_part_update(
         }
     }
 
-    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_TOOL) {
+    return ngx_http_agentstream_translate_part_state(tr, part, json, value,
+                                                     rest);
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_translate_part_state(ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_tr_part_t *part, ngx_http_agentstream_json_t *json,
+    ngx_uint_t value, ngx_uint_t rest)
+{
+    ngx_http_agentstream_tr_message_t  *m;
+
+    switch (part->kind) {
+
+    case NGX_HTTP_AGENTSTREAM_TR_TOOL:
+        m = part->message;
 
         if (!ngx_http_agentstream_tr_speaks(tr, m) || !m->assistant) {
             return NGX_OK;
@@ -150,14 +168,18 @@ ngx_http_agentstream_translate_part_update(
 
         return ngx_http_agentstream_translate_tool_update(tr, part, json,
                                                           value);
-    }
 
-    if (part->kind == NGX_HTTP_AGENTSTREAM_TR_SILENT) {
+    case NGX_HTTP_AGENTSTREAM_TR_FILE:
+        return ngx_http_agentstream_translate_file_update(tr, part, json,
+                                                          value);
+
+    case NGX_HTTP_AGENTSTREAM_TR_SILENT:
         return NGX_OK;
-    }
 
-    return ngx_http_agentstream_translate_part_text(tr, part, json, value,
-                                                    rest);
+    default:
+        return ngx_http_agentstream_translate_part_text(tr, part, json, value,
+                                                        rest);
+    }
 }
 
 
@@ -217,6 +239,10 @@ ngx_http_agentstream_translate_part_kind(ngx_http_agentstream_json_t *json,
 
     if (ngx_http_agentstream_json_is(json, v, "reasoning")) {
         return NGX_HTTP_AGENTSTREAM_TR_THOUGHT;
+    }
+
+    if (ngx_http_agentstream_json_is(json, v, "file")) {
+        return NGX_HTTP_AGENTSTREAM_TR_FILE;
     }
 
     if (!ngx_http_agentstream_json_is(json, v, "text")) {

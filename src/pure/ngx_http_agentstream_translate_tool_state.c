@@ -372,15 +372,12 @@ ngx_http_agentstream_translate_tool_state_diff(
 }
 
 
-/* images arrive as "data:image/png;base64,..." */
-
 static void
 ngx_http_agentstream_translate_tool_state_images(
     ngx_http_agentstream_acp_buf_t *b, ngx_http_agentstream_tr_state_t *st)
 {
-    u_char      *p;
-    ngx_str_t    mime, url;
-    ngx_uint_t   v, list;
+    ngx_str_t   data, mime;
+    ngx_uint_t  v, list;
 
     list = ngx_http_agentstream_json_get(st->json, st->state, "attachments");
 
@@ -394,33 +391,12 @@ ngx_http_agentstream_translate_tool_state_images(
          v;
          v = ngx_http_agentstream_json_next(st->json, list, v))
     {
-        mime = ngx_http_agentstream_opencode_text(st->json, v, "mime");
-        url = ngx_http_agentstream_opencode_text(st->json, v, "url");
-
-        if (mime.len < sizeof("image/") - 1
-            || ngx_strncmp(mime.data, "image/", sizeof("image/") - 1) != 0
-            || url.len < sizeof("data:;base64,") - 1
-            || ngx_strncmp(url.data, "data:", sizeof("data:") - 1) != 0)
+        if (ngx_http_agentstream_translate_file_picture(st->json, v, &data,
+                                                        &mime)
+            == NGX_OK)
         {
-            continue;
+            ngx_http_agentstream_acp_image_block(b, &data, &mime);
         }
-
-        p = memchr(url.data, ',', url.len);
-
-        if (p == NULL
-            || p - url.data < (ssize_t) (sizeof("data:;base64") - 1)
-            || ngx_strncmp(p - (sizeof(";base64") - 1), ";base64",
-                           sizeof(";base64") - 1)
-               != 0)
-        {
-            continue;
-        }
-
-        p++;
-        url.len -= p - url.data;
-        url.data = p;
-
-        ngx_http_agentstream_acp_image_block(b, &url, &mime);
     }
 }
 

@@ -386,6 +386,9 @@ test_snapshot(void)
     give(wire, NGX_HTTP_AGENTSTREAM_RECORD_USER, 3,
          "{\"messageId\":\"" TURN "\",\"content\":{\"text\":\"go\"},"
          "\"_meta\":null}");
+    give(wire, NGX_HTTP_AGENTSTREAM_RECORD_USER, 0,
+         "{\"messageId\":\"" TURN "\",\"content\":{\"type\":\"image\"},"
+         "\"_meta\":null}");
     give(wire, NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE, 4,
          "{\"messageId\":\"msg_9\",\"content\":{\"text\":\"now\"},"
          "\"_meta\":null}");

@@ -76,8 +76,10 @@ describe(char *p, cJSON *packet)
 
     if (strstr(type, "_chunk")) {
         content = cJSON_GetObjectItem(packet, "content");
-        sprintf(p, "%s%.*s %s '%s'", meta, (int) strlen(type) - 6, type,
-                field(packet, "messageId"), field(content, "text"));
+        text = cJSON_GetObjectItem(content, "mimeType");
+        sprintf(p, "%s%.*s %s %s'%s'", meta, (int) strlen(type) - 6, type,
+                field(packet, "messageId"), text ? text->valuestring : "",
+                field(content, text ? "data" : "text"));
 
     } else if (strcmp(type, "tool_call_start") == 0) {
         sprintf(p, "%sstart %s %s", meta, field(packet, "toolCallId"),

@@ -508,16 +508,23 @@ test_history(void)
     rest(ROOT, "[{'info':{'id':'msg_u','role':'user','time':{}},'parts':["
          "{'id':'prt_1','messageID':'msg_u','type':'text','text':'Hi'},"
          "{'id':'prt_2','messageID':'msg_u','type':'text','text':'file',"
-         "'synthetic':true}]},"
+         "'synthetic':true},"
+         "{'id':'prt_5','messageID':'msg_u','type':'file','mime':'image/png',"
+         "'url':'data:image/png;base64,QUJD'},"
+         "{'id':'prt_6','messageID':'msg_u','type':'file','mime':'text/plain',"
+         "'url':'data:text/plain;base64,QUJD'},"
+         "{'id':'prt_7','messageID':'msg_u','type':'file','mime':'image/png',"
+         "'url':'file:///x.png'}]},"
          "{'info':{'id':'msg_2','role':'assistant','parentID':'msg_u',"
          "'time':{'completed':1}},'parts':["
          "{'id':'prt_3','messageID':'msg_2','type':'text','text':'Hello'},"
          "{'id':'prt_4','messageID':'msg_2','type':'tool','tool':'task',"
          "'callID':'call_1','state':{'status':'completed','output':'x',"
          "'metadata':{'sessionId':'" CHILD "'}}}]}]");
-    expect("user_message msg_u 'Hi'\nagent_message msg_2 'Hello'\n"
+    expect("user_message msg_u 'Hi'\nuser_message msg_u image/png'QUJD'\n"
+           "agent_message msg_2 'Hello'\n"
            "start call_1 task\ncompleted call_1 task 'x'",
-           "history has the user's words too");
+           "history has the user's words and pictures, too");
     tap_is(cJSON_GetArraySize(f.children), 0, "and asks for nothing");
     finish("end end_turn", "end");
 }
