@@ -190,6 +190,7 @@ fuzz: $(if $(filter-out 0,$(FUZZ_SECONDS)),fuzzers) ## fuzz the pure parts, FUZZ
 .PHONY: bench
 bench: deps-bench build ## measure against other bridges, write docs/performance.md
 	@bench/run.mjs --docs
+	@bench/growth.mjs --docs
 
 .PHONY: bench-quick
 bench-quick: deps-bench build ## the same in a minute, and print it

@@ -1,5 +1,5 @@
 /*
- * The benchmark's results: a table, the bar, docs/performance.md.
+ * The benchmark's results: tables, the bar, docs/performance.md.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { ROOT, nginx } from './common.mjs';
+import { plotCells, plotGrowth } from './plot.mjs';
 
 
 const COLUMNS = [
@@ -129,24 +130,84 @@ export function machine(options) {
 }
 
 
-export function writeDocs(result) {
-    const file = path.join(ROOT, 'docs', 'performance.md');
-    const text = fs.readFileSync(file, 'utf8');
+export function writeCells(result) {
     const m = result.machine;
-    const part = `<!-- results: written by bench/run.mjs --docs -->
 
-Measured on ${m.date}: ${m.cpu}, ${m.cores} cores, Linux ${m.kernel}, nginx
-${m.nginx}, Node ${m.node}; medians of ${m.reps} interleaved repetitions; load
-average ${m.load}${m.harness}.
+    writeDocs('results', 'run.mjs', `${measured(m)}; medians of ${m.reps}
+interleaved repetitions.
 
 ${markdown(bar(result.cells))}
 
 ![CPU per event against the number of turns](performance.svg)
 
-${markdown(table(result.cells))}
+${markdown(table(result.cells))}`);
+    writeImage('performance.svg', plotCells(result));
+}
 
-<!-- end of results -->`;
 
-    fs.writeFileSync(file, text.replace(
-        /<!-- results[^]*<!-- end of results -->/, () => part));
+export function writeGrowth(result) {
+    writeDocs('growth', 'growth.mjs', `${measured(result.machine)}.
+
+![CPU per event and latency against what grows](growth.svg)
+
+${markdown(growth(result.axes))}`);
+    writeImage('growth.svg', plotGrowth(result));
+}
+
+
+/*
+ * "× bytes": how much more it is than one point before, divided by how much
+ * more bytes were moved.  More than 1 would be steeper than linear.
+ */
+
+export function growth(axes) {
+    const rows = [['axis', 'target', 'number', 'CPU µs/event', 'p50 ms',
+                   'p99 ms', 'MB', 'CPU × bytes', 'p99 × bytes']];
+
+    for (const { x, points } of axes) {
+        for (const target of Object.keys(points.at(-1).targets)) {
+            let before = null;
+
+            for (const point of points) {
+                const now = point.targets[target];
+
+                const steep = (key) => before?.[key] && now[key]
+                    ? (now[key] / before[key] / (now.bytes / before.bytes))
+                        .toFixed(2) : '';
+
+                rows.push([x, target + (now.failed ? ' (FAILED)' : ''),
+                    String(point.x), now.cpu_us.toFixed(2),
+                    now.p50_ms?.toFixed(2) ?? '', now.p99_ms?.toFixed(1) ?? '',
+                    (now.bytes / 1e6).toFixed(1), steep('cpu'),
+                    steep('p99_ms')]);
+                before = now;
+            }
+        }
+    }
+
+    return rows;
+}
+
+
+function measured(m) {
+    return `Measured on ${m.date}: ${m.cpu}, ${m.cores} cores, Linux
+${m.kernel}, nginx ${m.nginx}, Node ${m.node}; load average ${m.load}${m.harness}`;
+}
+
+
+/* replaces the part of the page that stands between its two comments */
+
+function writeDocs(name, program, body) {
+    const file = path.join(ROOT, 'docs', 'performance.md');
+    const text = fs.readFileSync(file, 'utf8');
+
+    fs.writeFileSync(file, text.replace(new RegExp(
+        `<!-- ${name}[^]*<!-- end of ${name} -->`), () =>
+        `<!-- ${name}: written by bench/${program} --docs -->\n\n${body}\n\n`
+        + `<!-- end of ${name} -->`));
+}
+
+
+function writeImage(name, svg) {
+    fs.writeFileSync(path.join(ROOT, 'docs', name), svg);
 }

@@ -9,20 +9,23 @@ import { Server, WORK, allowedCpus, cpuOf, get, memoryOf, post, runClient, sleep
     from './common.mjs';
 
 const cpus = allowedCpus();
-const HARNESS = cpus[0], BRIDGE = cpus.at(-1);
+const HARNESS = cpus[0];
+
+export const BRIDGE = cpus.at(-1);
 
 
 /* Targets */
 
 export class Target extends Server {
 
-    /* watched: others read its turns, too */
+    /* watched: others read its turns, too; store: the address of Redis */
 
-    constructor(name, watched = false) {
+    constructor(name, { watched = false, store = '' } = {}) {
         super(name, HARNESS, BRIDGE);
         this.protocol = ['ai-sdk', 'ag-ui'].find((p) => p === name);
-        this.nginx = this.protocol || name === 'agentstream' || name === 'raw';
+        this.nginx = !['hub', 'naive', 'write'].includes(name);
         this.watched = watched;
+        this.store = store;
     }
 
     command() {
@@ -62,7 +65,8 @@ export class Target extends Server {
             keepalive: 64,
             main: 'worker_rlimit_nofile 20000;',
             http: `keepalive_requests 1000000;
-    ${raw ? '' : 'agentstream_zone 512m retain=5s;'}`,
+    ${raw ? '' : 'agentstream_zone 512m retain=5s;'}
+    ${this.store && `agentstream_store ${this.store};`}`,
             location: this.protocol
                 ? `agentstream_protocol ${this.protocol};` : '',
             locations: raw ? `location /sessions/ {
@@ -118,7 +122,7 @@ async function measureLoad(target, cell) {
         turn_us: cpu / result.turns,
         turns_s: result.turns / result.seconds,
         events: result.events,
-        mb: result.bytes / 1e6,
+        bytes: result.bytes,
         ...cell.deltas && { p50_ms: result.p50 / 1000,
                             p99_ms: result.p99 / 1000 },
         first99_ms: result.first99 / 1000,
@@ -193,8 +197,8 @@ async function measureWatch(target, cell) {
     const before = target.memory();
     let cpu, held;
 
-    const result = await load(target, { ...cell, clients: 1, turns: 1,
-        hold: 3000 }, async () => {
+    const result = await load(target, { hold: 3000, ...cell, clients: 1,
+        turns: 1 }, async () => {
             await sleep(300);
             held = target.memory();
             cpu = target.cpu();
@@ -204,7 +208,7 @@ async function measureWatch(target, cell) {
     cpu = target.cpu() - cpu;
 
     return { cpu_us: cpu / (cell.deltas * (cell.watchers + 1)),
-             events: result.events, p50_ms: result.p50 / 1000,
+             events: result.events, bytes: result.bytes, p50_ms: result.p50 / 1000,
              p99_ms: result.p99 / 1000,
              kb_stream: (held.anon - before.anon) / cell.watchers,
              fds_stream: (held.fds - before.fds) / cell.watchers,
