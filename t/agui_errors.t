@@ -7,8 +7,10 @@
 #
 # Broken by: a body that is passed on without its check, an error in the form of
 # packets, answers that are sent to OpenCode before all of them were checked, an
-# interrupt of another thread that is answered, a thread of another owner that
-# is found, an interrupt for what the configuration answers.
+# interrupt of another thread that is answered, an answer to what the turn has
+# never asked that is taken for one that was answered elsewhere, an answer that
+# is sent again, a thread of another owner that is found, an interrupt for what
+# the configuration answers.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -22,6 +24,12 @@ my $t = AgentStream->new(timeout => 90, server => <<'EOF');
             agentstream /opencode/;
             agentstream_protocol ag-ui;
             client_max_body_size 1m;
+        }
+
+        location /large {
+            agentstream /opencode/;
+            agentstream_protocol ag-ui;
+            client_max_body_size 30m;
         }
 
         location /owned {
@@ -94,9 +102,7 @@ for (@bad) {
     refused(post('/ag-ui', $body), 400, $name);
 }
 
-refused($t->request('POST', '/ag-ui', body => 'x' x 2_000_000,
-    headers => { 'Content-Type' => 'application/json' }), 413,
-    'a body that is too large');
+refused(post('/ag-ui', large(20_000_000)), 413, '20 MB of files');
 refused($t->request('POST', '/ag-ui', body => '{}',
     headers => { 'Content-Type' => 'text/plain' }), 415, 'not JSON');
 refused($t->request('GET', '/ag-ui'), 405, 'another method');
@@ -128,27 +134,74 @@ refused(post('/ag-ui', { %good, threadId => 'other',
     %{ $ask->("permission:per_1:$turn:1",
               payload => { approved => JSON::PP::true }) } }), 400,
     'an interrupt of another thread');
-$c = post('/ag-ui', { %good, threadId => 'long', runId => 'run-2',
+refused(post('/ag-ui', { %good, threadId => 'long', runId => 'run-2',
     %{ $ask->("permission:per_1:$turn:1",
-              payload => { approved => JSON::PP::true }) } });
-is((events($c))[-1]{type}, 'RUN_FINISHED',
-   'what was answered elsewhere just goes on');
-ok(!(grep { $_->{url} =~ /permission/ && $_->{method} eq 'POST' }
-     @{ $t->control('log') }), '... and is not answered again');
+              payload => { approved => JSON::PP::true }) } }), 400,
+    'what the turn has never asked');
+$c = post('/ag-ui', { %good, threadId => 'long', runId => 'run-3',
+    messages => [], resume => [{ interruptId => "permission:per_1:$turn:1",
+                                 status => 'cancelled' }] });
+is((events($c))[-1]{type}, 'RUN_FINISHED', '... but it may be cancelled');
+is(scalar answers(), 0, '... and nothing was answered');
+
+# ---- what waits is answered once
+
+$c = post('/ag-ui', { %good, threadId => 'asks',
+    messages => [$user->('replay:permission-once:1:1 wait=1')] });
+
+my ($interrupt) = map { $_->{id} } @{ (events($c))[-1]{outcome}{interrupts} };
+my $approve = sub {
+    my ($id, $thread) = @_;
+
+    return post('/ag-ui', { %good, threadId => $thread // 'asks',
+        runId => 'run-2', %{ $ask->($id, payload =>
+                                    { approved => JSON::PP::true }) } });
+};
+
+(my $other = $interrupt) =~ s/:per_\w+:/:per_other:/;
+(my $question = $interrupt) =~ s/^permission/question/;
+
+refused($approve->($interrupt, 'long'), 400, 'an approval for another thread');
+refused($approve->($other), 400, 'an approval of what was not asked');
+refused($approve->([$interrupt, $other]), 400,
+        'an approval of what was not asked, beside a good one');
+refused(post('/ag-ui', { %good, threadId => 'asks', runId => 'run-2',
+    %{ $ask->($question, payload => { answers => [['x']] }) },
+    resume => [{ interruptId => $question, status => 'resolved',
+                 payload => { answers => 'x' } }] }), 400,
+    'an approval as an answer of another shape');
+refused(post('/ag-ui', { %good, threadId => 'asks', runId => 'run-2',
+    messages => [{ id => '1', role => 'tool', toolCallId => 'call_1',
+                   content => 'x' }] }), 400,
+    'a result for a call that does not wait');
+is(scalar answers(), 0, 'nothing was answered');
+
+$c = $approve->($interrupt);
+is((events($c))[-1]{outcome}{type}, 'interrupt',
+   'the answer leads to the next question');
+is(scalar answers(), 1, '... and was sent');
+is((events($approve->($interrupt)))[-1]{outcome}{type}, 'interrupt',
+   'the same answer again just goes on');
+is(scalar answers(), 1, '... and is not sent again');
+
+($interrupt) = map { $_->{id} } @{ (events($c))[-1]{outcome}{interrupts} };
+$c = $approve->($interrupt);
+is((events($c))[-1]{outcome}{type}, 'success', 'the last one ends the turn');
 
 # ---- busy, and the same run again
 
 my $body = { %good, threadId => 'busy', messages => [$user->('text:20:5:50')] };
+my $before = prompts();
 my $first = $t->open(http('/ag-ui', $body));
 
-wait_for(sub { prompts() == 3 }, 10);
+wait_for(sub { prompts() == $before + 1 }, 10);
 refused(post('/ag-ui', { %$body, runId => 'run-2' }), 409, 'busy');
 
 my $same = post('/ag-ui', $body);
 
 $t->wait([$first]);
 is(text($same), text($first), 'the same run has the same answer');
-is(scalar prompts(), 3, '... of one prompt');
+is(scalar prompts(), $before + 1, '... of one prompt');
 
 # ---- a thread that nobody has prompted
 
@@ -174,6 +227,12 @@ $c = post('/granted', { %good, threadId => 'granted',
 is((events($c))[-1]{outcome}{type}, 'success', 'granted: one run');
 is(scalar(grep { ($_->{name} // '') eq 'permission_resolved' } events($c)), 2,
    '... that tells of it');
+
+# ---- what is large, but good
+
+$c = post('/large', large(20_000_000));
+is((events($c))[-1]{type}, 'RUN_FINISHED',
+   '20 MB of files, where that is allowed') or diag($c->status());
 
 # ---- a turn that fails before it begins
 
@@ -201,6 +260,18 @@ sub post {
 }
 
 
+# a prompt with a file of this size
+
+sub large {
+    my ($size) = @_;
+
+    return '{"threadId":"large","runId":"run-1","messages":[{"id":"1",'
+           . '"role":"user","content":[{"type":"text","text":"text:3:5:1"},'
+           . '{"type":"image","source":{"type":"data","mimeType":"image/png",'
+           . '"value":"' . 'A' x $size . '"}}]}]}';
+}
+
+
 sub events {
     my ($c) = @_;
 
@@ -218,6 +289,13 @@ sub text {
 
 sub prompts {
     return grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') };
+}
+
+
+sub answers {
+    return grep { $_->{method} eq 'POST'
+                  && $_->{url} =~ m{/(?:permission|question)s?/} }
+           @{ $t->control('log') };
 }
 
 

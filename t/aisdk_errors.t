@@ -105,7 +105,7 @@ for (@bad) {
     refused(post('/chat', $body), 400, $name);
 }
 
-refused(post('/small', large(2_000_000)), 413, 'a body that is too large');
+refused(post('/small', large(20_000_000)), 413, '20 MB of files');
 refused($t->request('POST', '/chat', body => '{}',
     headers => { 'Content-Type' => 'text/plain' }), 415, 'not JSON');
 refused($t->request('GET', '/chat'), 405, 'another method');

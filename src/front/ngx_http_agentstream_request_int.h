@@ -30,7 +30,8 @@
  * (request_events), whole answers (request_whole), the state of a turn
  * (request_turn), sessions (request_session), lists that are sent while they
  * arrive (request_records), requests that end or unblock a turn
- * (request_answer), and verbs of the engine whose outcome is the response
+ * (request_answer), answers that begin a request which then reads on
+ * (request_answers), and verbs of the engine whose outcome is the response
  * (request_outcome).
  */
 
@@ -151,6 +152,7 @@ struct ngx_http_agentstream_request_s {
                                                           wires have to know of
                                                           the request; or
                                                           NULL */
+    void                                  *data;   /* of the route's handler */
 
     ngx_http_agentstream_store_watch_t     watch;  /* of its session; ended by
                                                       cleanup */
@@ -270,6 +272,43 @@ ngx_int_t ngx_http_agentstream_request_prompt(
 ngx_int_t ngx_http_agentstream_request_refused(
     ngx_http_agentstream_request_t *req, ngx_int_t rc,
     ngx_http_agentstream_fields_error_t *error);
+
+/*
+ * Answers to what a turn has asked, which the turn continues with: all of them
+ * are checked before the first one is sent.  In the request's pool.
+ */
+
+typedef struct {
+    ngx_http_agentstream_request_t        *req;
+    ngx_array_t                           *list;   /* of body_answer_t */
+    ngx_http_agentstream_request_pt        handler;    /* reads on */
+
+    ngx_array_t                            ids;    /* of all answers, of
+                                                      ngx_str_t */
+    ngx_uint_t                             next;   /* the answer to be sent */
+    ngx_int_t                              rc;     /* result of the response, if
+                                                      one has failed */
+    unsigned                               known:1;    /* the zone knows what
+                                                          the turn has asked */
+    unsigned                               calls:1;    /* a verb is being
+                                                          called */
+    unsigned                               failed:1;
+} ngx_http_agentstream_request_answers_t;
+
+/*
+ * The form of the answers, and whether the turn has asked for them.  state is
+ * the turn's; NULL: the zone does not know the turn, and it is left to OpenCode
+ * what waits.  What does not wait any more is not sent, because somebody else
+ * has answered it.  NGX_DECLINED: nothing to object, anything else is what the
+ * handler returns.
+ */
+ngx_int_t ngx_http_agentstream_request_check_answers(
+    ngx_http_agentstream_request_answers_t *a, ngx_str_t *turn,
+    ngx_http_agentstream_store_state_t *state);
+/* sends them one after the other, and then calls the handler; returns what the
+   route's handler is to return */
+ngx_int_t ngx_http_agentstream_request_send_answers(
+    ngx_http_agentstream_request_answers_t *a);
 
 /* sends the prompt to the request's session, and makes the client a reader of
    its turn; returns what the handler is to return */

@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_agentstream_body.h"
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_wire.h"
 
@@ -25,30 +26,19 @@
 #define NGX_HTTP_AGENTSTREAM_AGUI_RUN_MAX  128
 
 
-/* an answer to an interrupt, that is, to a question or permission request */
-
-typedef struct {
-    ngx_str_t                            id;       /* of the question or
-                                                      permission request */
-    ngx_str_t                            body;     /* of body.h's answers or
-                                                      reply; empty: the question
-                                                      is rejected */
-    ngx_str_t                            turn;     /* the client has this turn
-                                                      up to seq */
-    uint64_t                             seq;
-    ngx_uint_t                           permission;
-    ngx_uint_t                           cancelled;
-} ngx_http_agentstream_agui_answer_t;
-
-
 typedef struct {
     ngx_str_t                            thread;   /* a valid name */
     ngx_str_t                            run;      /* escaped, not empty */
     ngx_str_t                            prompt;   /* a body for prompt_build();
                                                       empty: there is no new
                                                       message */
-    ngx_http_agentstream_agui_answer_t  *answers;
-    ngx_uint_t                           nanswers;
+    ngx_array_t                          answers;  /* to interrupts, of
+                                                      body_answer_t */
+    ngx_str_t                            turn;     /* whose interrupts they are,
+                                                      and how much of it the
+                                                      client has; empty: no
+                                                      answers */
+    uint64_t                             seq;
     ngx_uint_t                           state;    /* the client's state is an
                                                       object, which a patch can
                                                       change */

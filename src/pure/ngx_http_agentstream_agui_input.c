@@ -46,14 +46,15 @@ static ngx_int_t ngx_http_agentstream_agui_media(
 static ngx_int_t ngx_http_agentstream_agui_resume(
     ngx_http_agentstream_agui_ctx_t *ctx, ngx_uint_t resume);
 static ngx_int_t ngx_http_agentstream_agui_answer(
-    ngx_http_agentstream_agui_ctx_t *ctx, ngx_uint_t entry,
-    ngx_http_agentstream_agui_answer_t *answer);
+    ngx_http_agentstream_agui_ctx_t *ctx, ngx_uint_t entry);
 static ngx_int_t ngx_http_agentstream_agui_interrupt(
     ngx_http_agentstream_agui_ctx_t *ctx, ngx_str_t *id,
-    ngx_http_agentstream_agui_answer_t *answer);
+    ngx_http_agentstream_body_answer_t **answer);
+static ngx_uint_t ngx_http_agentstream_agui_field(u_char **p, u_char *last,
+    ngx_str_t *field);
 static ngx_int_t ngx_http_agentstream_agui_payload(
     ngx_http_agentstream_agui_ctx_t *ctx, ngx_uint_t payload,
-    ngx_http_agentstream_agui_answer_t *answer);
+    ngx_http_agentstream_body_answer_t *answer);
 static ngx_int_t ngx_http_agentstream_agui_copy(
     ngx_http_agentstream_agui_ctx_t *ctx, ngx_str_t *text, ngx_str_t *copy);
 static ngx_int_t ngx_http_agentstream_agui_refuse(
@@ -72,6 +73,13 @@ ngx_http_agentstream_agui_read(ngx_pool_t *pool, ngx_str_t *text,
 
     ctx.pool = pool;
     ctx.input = input;
+
+    if (ngx_array_init(&input->answers, pool, 2,
+                       sizeof(ngx_http_agentstream_body_answer_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
     rc = ngx_http_agentstream_json_parse(&ctx.json, text->data, text->len);
 
@@ -457,15 +465,11 @@ static ngx_int_t
 ngx_http_agentstream_agui_resume(ngx_http_agentstream_agui_ctx_t *ctx,
     ngx_uint_t resume)
 {
-    ngx_int_t                            rc;
-    ngx_uint_t                           i, n, v;
-    ngx_http_agentstream_json_t         *json;
-    ngx_http_agentstream_agui_input_t   *input;
-    ngx_http_agentstream_agui_answer_t  *answers;
+    ngx_int_t                     rc;
+    ngx_uint_t                    v;
+    ngx_http_agentstream_json_t  *json;
 
     json = &ctx->json;
-    input = ctx->input;
-    n = 0;
 
     if (ngx_http_agentstream_json_type(json, resume)
         != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
@@ -478,40 +482,10 @@ ngx_http_agentstream_agui_resume(ngx_http_agentstream_agui_ctx_t *ctx,
          v;
          v = ngx_http_agentstream_json_next(json, resume, v))
     {
-        n++;
-    }
-
-    answers = ngx_pcalloc(ctx->pool,
-                  ngx_max(n, 1) * sizeof(ngx_http_agentstream_agui_answer_t));
-    if (answers == NULL) {
-        return NGX_ERROR;
-    }
-
-    input->answers = answers;
-
-    for (v = ngx_http_agentstream_json_first(json, resume);
-         v;
-         v = ngx_http_agentstream_json_next(json, resume, v))
-    {
-        rc = ngx_http_agentstream_agui_answer(ctx, v,
-                                              &answers[input->nanswers]);
+        rc = ngx_http_agentstream_agui_answer(ctx, v);
         if (rc != NGX_OK) {
             return rc;
         }
-
-        for (i = 0; i < input->nanswers; i++) {
-            if (answers[i].id.len == answers[input->nanswers].id.len
-                && ngx_memcmp(answers[i].id.data,
-                              answers[input->nanswers].id.data,
-                              answers[i].id.len)
-                   == 0)
-            {
-                return ngx_http_agentstream_agui_refuse(ctx,
-                                    "\"resume\" answers an interrupt twice");
-            }
-        }
-
-        input->nanswers++;
     }
 
     return NGX_OK;
@@ -520,19 +494,20 @@ ngx_http_agentstream_agui_resume(ngx_http_agentstream_agui_ctx_t *ctx,
 
 static ngx_int_t
 ngx_http_agentstream_agui_answer(ngx_http_agentstream_agui_ctx_t *ctx,
-    ngx_uint_t entry, ngx_http_agentstream_agui_answer_t *answer)
+    ngx_uint_t entry)
 {
-    ngx_int_t                     rc;
-    ngx_str_t                     id;
-    ngx_uint_t                    status;
-    ngx_http_agentstream_json_t  *json;
+    ngx_int_t                            rc;
+    ngx_str_t                            id;
+    ngx_uint_t                           status;
+    ngx_http_agentstream_json_t         *json;
+    ngx_http_agentstream_body_answer_t  *answer;
 
     json = &ctx->json;
 
     id = ngx_http_agentstream_json_string(json,
                ngx_http_agentstream_json_get(json, entry, "interruptId"));
 
-    rc = ngx_http_agentstream_agui_interrupt(ctx, &id, answer);
+    rc = ngx_http_agentstream_agui_interrupt(ctx, &id, &answer);
 
     if (rc != NGX_OK) {
         return rc;
@@ -541,10 +516,16 @@ ngx_http_agentstream_agui_answer(ngx_http_agentstream_agui_ctx_t *ctx,
     status = ngx_http_agentstream_json_get(json, entry, "status");
 
     if (ngx_http_agentstream_json_is(json, status, "cancelled")) {
-        answer->cancelled = 1;
 
-        if (answer->permission) {
+        /* this is also how a page gets rid of old interrupts */
+
+        answer->optional = 1;
+
+        if (answer->request == NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION) {
             ngx_str_set(&answer->body, "{\"reply\":\"reject\"}");
+
+        } else {
+            answer->request = NGX_HTTP_AGENTSTREAM_REJECT_QUESTION;
         }
 
         return NGX_OK;
@@ -562,74 +543,83 @@ ngx_http_agentstream_agui_answer(ngx_http_agentstream_agui_ctx_t *ctx,
 }
 
 
-/* the id of an interrupt is written by agui_interrupts() */
+/* the id of an interrupt is written by agui_interrupts(): what was asked, in
+   which turn, and how much of the turn the client has then */
 
 static ngx_int_t
 ngx_http_agentstream_agui_interrupt(ngx_http_agentstream_agui_ctx_t *ctx,
-    ngx_str_t *id, ngx_http_agentstream_agui_answer_t *answer)
+    ngx_str_t *id, ngx_http_agentstream_body_answer_t **answer)
 {
-    u_char      *p, *last;
-    ngx_str_t    kind, field[3];
-    ngx_uint_t   i;
+    u_char                             *p, *last;
+    uint64_t                            seq;
+    ngx_int_t                           rc;
+    ngx_str_t                           kind, ask, turn, number;
+    ngx_uint_t                          i, permission;
+    const char                         *reason;
+    ngx_http_agentstream_agui_input_t  *input;
 
+    input = ctx->input;
     p = id->data;
     last = id->data + id->len;
 
-    kind.data = p;
-
-    while (p < last && *p != ':') {
-        p++;
-    }
-
-    kind.len = p - kind.data;
-
-    for (i = 0; i < 3; i++) {
-
-        if (p < last) {
-            p++;
-        }
-
-        field[i].data = p;
-
-        while (p < last && *p != ':') {
-            p++;
-        }
-
-        field[i].len = p - field[i].data;
-    }
-
-    answer->permission = (kind.len == sizeof("permission") - 1
-                          && ngx_memcmp(kind.data, "permission", kind.len)
-                             == 0);
-
-    if ((!answer->permission
-         && (kind.len != sizeof("question") - 1
-             || ngx_memcmp(kind.data, "question", kind.len) != 0))
-        || p != last
-        || !ngx_http_agentstream_opencode_id(&field[0])
-        || !ngx_http_agentstream_opencode_id(&field[1])
-        || field[2].len == 0 || field[2].len > 15)
+    if (!ngx_http_agentstream_agui_field(&p, last, &kind)
+        || !ngx_http_agentstream_agui_field(&p, last, &ask)
+        || !ngx_http_agentstream_agui_field(&p, last, &turn)
+        || ngx_http_agentstream_agui_field(&p, last, &number))
     {
         goto unknown;
     }
 
-    for (i = 0; i < field[2].len; i++) {
+    permission = (kind.len == sizeof("permission") - 1
+                  && ngx_memcmp(kind.data, "permission", kind.len) == 0);
 
-        if (field[2].data[i] < '0' || field[2].data[i] > '9') {
+    if ((!permission
+         && (kind.len != sizeof("question") - 1
+             || ngx_memcmp(kind.data, "question", kind.len) != 0))
+        || !ngx_http_agentstream_opencode_id(&turn)
+        || number.len == 0 || number.len > 15)
+    {
+        goto unknown;
+    }
+
+    for (i = 0, seq = 0; i < number.len; i++) {
+
+        if (number.data[i] < '0' || number.data[i] > '9') {
             goto unknown;
         }
 
-        answer->seq = answer->seq * 10 + (field[2].data[i] - '0');
+        seq = seq * 10 + (number.data[i] - '0');
     }
 
-    if (ngx_http_agentstream_agui_copy(ctx, &field[0], &answer->id) != NGX_OK
-        || ngx_http_agentstream_agui_copy(ctx, &field[1], &answer->turn)
-           != NGX_OK)
+    if (input->answers.nelts
+        && (input->turn.len != turn.len
+            || ngx_memcmp(input->turn.data, turn.data, turn.len) != 0))
+    {
+        return ngx_http_agentstream_agui_refuse(ctx,
+                                  "the interrupts are of different turns");
+    }
+
+    if (input->answers.nelts == 0
+        && ngx_http_agentstream_agui_copy(ctx, &turn, &input->turn) != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    return NGX_OK;
+    input->seq = ngx_max(input->seq, seq);
+
+    rc = ngx_http_agentstream_body_add_answer(&input->answers, &ask, answer,
+                                              &reason);
+    if (rc == NGX_DECLINED) {
+        return ngx_http_agentstream_agui_refuse(ctx, reason);
+    }
+
+    if (rc == NGX_OK) {
+        (*answer)->request = permission
+                             ? NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION
+                             : NGX_HTTP_AGENTSTREAM_REPLY_QUESTION;
+    }
+
+    return rc;
 
 unknown:
 
@@ -638,12 +628,35 @@ unknown:
 }
 
 
+/* the text up to the next colon, which is skipped; false: it is the last one */
+
+static ngx_uint_t
+ngx_http_agentstream_agui_field(u_char **p, u_char *last, ngx_str_t *field)
+{
+    field->data = *p;
+
+    while (*p < last && **p != ':') {
+        (*p)++;
+    }
+
+    field->len = *p - field->data;
+
+    if (*p == last) {
+        return 0;
+    }
+
+    (*p)++;
+
+    return 1;
+}
+
+
 /* what body_build() checks further; {"approved": ...} is what AG-UI suggests
    for tool calls */
 
 static ngx_int_t
 ngx_http_agentstream_agui_payload(ngx_http_agentstream_agui_ctx_t *ctx,
-    ngx_uint_t payload, ngx_http_agentstream_agui_answer_t *answer)
+    ngx_uint_t payload, ngx_http_agentstream_body_answer_t *answer)
 {
     ngx_str_t                     raw;
     ngx_uint_t                    type;
@@ -658,7 +671,7 @@ ngx_http_agentstream_agui_payload(ngx_http_agentstream_agui_ctx_t *ctx,
                                "\"payload\" of an answer must be an object");
     }
 
-    if (answer->permission) {
+    if (answer->request == NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION) {
 
         type = ngx_http_agentstream_json_type(json,
                      ngx_http_agentstream_json_get(json, payload, "approved"));

@@ -10,6 +10,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "ngx_http_agentstream_body.h"
 #include "ngx_http_agentstream_fields.h"
 #include "ngx_http_agentstream_wire.h"
 
@@ -27,24 +28,6 @@ extern ngx_http_agentstream_wire_t  ngx_http_agentstream_aisdk_wire;
 extern ngx_http_agentstream_wire_t  ngx_http_agentstream_aisdk_error;
 
 
-typedef enum {
-    NGX_HTTP_AGENTSTREAM_AISDK_ALLOW = 0,    /* a permission */
-    NGX_HTTP_AGENTSTREAM_AISDK_DENY,
-    NGX_HTTP_AGENTSTREAM_AISDK_ANSWER,       /* a question */
-    NGX_HTTP_AGENTSTREAM_AISDK_REJECT
-} ngx_http_agentstream_aisdk_answer_e;
-
-
-/* what a client answers to a question or permission request */
-
-typedef struct {
-    ngx_http_agentstream_aisdk_answer_e  kind;
-    ngx_str_t                            id;
-    ngx_str_t                            body;     /* for body_build(); or
-                                                      empty */
-} ngx_http_agentstream_aisdk_answer_t;
-
-
 typedef struct {
     ngx_str_t                            name;     /* "id" of the chat, a valid
                                                       name */
@@ -56,7 +39,7 @@ typedef struct {
        that the client has, and what it has answered */
     ngx_str_t                            turn;
     uint64_t                             seq;
-    ngx_array_t                          answers;  /* of answer_t */
+    ngx_array_t                          answers;  /* of body_answer_t */
 
     ngx_http_agentstream_fields_error_t  error;
 } ngx_http_agentstream_aisdk_chat_t;

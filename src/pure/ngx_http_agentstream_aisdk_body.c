@@ -19,10 +19,7 @@
 #include "ngx_http_agentstream_opencode.h"
 
 
-#define NGX_HTTP_AGENTSTREAM_AISDK_ID_MAX   128
-
-/* answers in one message */
-#define NGX_HTTP_AGENTSTREAM_AISDK_ANSWERS  64
+#define NGX_HTTP_AGENTSTREAM_AISDK_ID_MAX  128
 
 
 /* exists while the body is read; fields.data points to it */
@@ -65,7 +62,7 @@ static ngx_int_t ngx_http_agentstream_aisdk_body_answers(
     ngx_http_agentstream_aisdk_ctx_t *ctx, ngx_uint_t output,
     ngx_str_t *text);
 static ngx_int_t ngx_http_agentstream_aisdk_body_answer(
-    ngx_http_agentstream_aisdk_ctx_t *ctx, ngx_uint_t kind, ngx_uint_t id,
+    ngx_http_agentstream_aisdk_ctx_t *ctx, ngx_uint_t request, ngx_uint_t id,
     ngx_str_t *body);
 
 
@@ -95,7 +92,7 @@ ngx_http_agentstream_aisdk_chat(ngx_pool_t *pool, ngx_str_t *text,
     ngx_memzero(&ctx, sizeof(ngx_http_agentstream_aisdk_ctx_t));
 
     if (ngx_array_init(&chat->answers, pool, 2,
-                       sizeof(ngx_http_agentstream_aisdk_answer_t))
+                       sizeof(ngx_http_agentstream_body_answer_t))
         != NGX_OK)
     {
         return NGX_ERROR;
@@ -121,6 +118,10 @@ ngx_http_agentstream_aisdk_chat(ngx_pool_t *pool, ngx_str_t *text,
 
     if (rc == NGX_OK && ctx.user) {
         chat->prompt = fields->body;
+
+    } else if (fields->body.data) {
+        /* it is as large as the history, and the response may take long */
+        ngx_pfree(pool, fields->body.data);
     }
 
     return rc;
@@ -463,7 +464,7 @@ ngx_http_agentstream_aisdk_body_approval(
 {
     u_char                       *p;
     ngx_str_t                     reason, body;
-    ngx_uint_t                    v, id, type, kind;
+    ngx_uint_t                    v, id, type;
     ngx_http_agentstream_json_t  *json;
 
     json = &ctx->fields.json;
@@ -486,17 +487,15 @@ ngx_http_agentstream_aisdk_body_approval(
     }
 
     if (type == NGX_HTTP_AGENTSTREAM_JSON_TRUE) {
-        kind = NGX_HTTP_AGENTSTREAM_AISDK_ALLOW;
         ngx_str_set(&body, "{\"reply\":\"once\"}");
 
-    } else {
-        kind = NGX_HTTP_AGENTSTREAM_AISDK_DENY;
+    } else if (reason.len <= 2) {
         ngx_str_set(&body, "{\"reply\":\"reject\"}");
-    }
 
-    if (kind == NGX_HTTP_AGENTSTREAM_AISDK_DENY && reason.len > 2) {
-        p = ngx_pnalloc(ctx->fields.pool, body.len + sizeof(",\"message\":")
-                                          + reason.len);
+    } else {
+        p = ngx_pnalloc(ctx->fields.pool,
+                        sizeof("{\"reply\":\"reject\",\"message\":}")
+                        + reason.len);
         if (p == NULL) {
             return NGX_ERROR;
         }
@@ -509,7 +508,9 @@ ngx_http_agentstream_aisdk_body_approval(
         body.len = p - body.data;
     }
 
-    return ngx_http_agentstream_aisdk_body_answer(ctx, kind, id, &body);
+    return ngx_http_agentstream_aisdk_body_answer(ctx,
+                                         NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION,
+                                         id, &body);
 }
 
 
@@ -556,8 +557,9 @@ ngx_http_agentstream_aisdk_body_output(ngx_http_agentstream_aisdk_ctx_t *ctx,
     }
 
     return ngx_http_agentstream_aisdk_body_answer(ctx,
-                                failed ? NGX_HTTP_AGENTSTREAM_AISDK_REJECT
-                                       : NGX_HTTP_AGENTSTREAM_AISDK_ANSWER,
+                                failed
+                                ? NGX_HTTP_AGENTSTREAM_REJECT_QUESTION
+                                : NGX_HTTP_AGENTSTREAM_REPLY_QUESTION,
                                 id, &body);
 }
 
@@ -640,48 +642,25 @@ ngx_http_agentstream_aisdk_body_answers(ngx_http_agentstream_aisdk_ctx_t *ctx,
 
 static ngx_int_t
 ngx_http_agentstream_aisdk_body_answer(ngx_http_agentstream_aisdk_ctx_t *ctx,
-    ngx_uint_t kind, ngx_uint_t id, ngx_str_t *body)
+    ngx_uint_t request, ngx_uint_t id, ngx_str_t *body)
 {
-    ngx_str_t                             text;
-    ngx_uint_t                            i;
-    ngx_array_t                          *answers;
-    ngx_http_agentstream_aisdk_answer_t  *answer;
+    ngx_int_t                            rc;
+    ngx_str_t                            text;
+    const char                          *reason;
+    ngx_http_agentstream_body_answer_t  *answer;
 
-    answers = &ctx->chat->answers;
     text = ngx_http_agentstream_json_string(&ctx->fields.json, id);
 
-    if (!ngx_http_agentstream_opencode_id(&text)) {
-        return ngx_http_agentstream_fields_refuse(&ctx->fields,
-                   "the id of what was answered is none");
+    rc = ngx_http_agentstream_body_add_answer(&ctx->chat->answers, &text,
+                                              &answer, &reason);
+    if (rc == NGX_DECLINED) {
+        return ngx_http_agentstream_fields_refuse(&ctx->fields, "%s", reason);
     }
 
-    if (answers->nelts == NGX_HTTP_AGENTSTREAM_AISDK_ANSWERS) {
-        return ngx_http_agentstream_fields_refuse(&ctx->fields,
-                   "a message has more than %d answers",
-                   NGX_HTTP_AGENTSTREAM_AISDK_ANSWERS);
+    if (rc == NGX_OK) {
+        answer->request = request;
+        answer->body = *body;
     }
 
-    answer = answers->elts;
-
-    for (i = 0; i < answers->nelts; i++) {
-
-        if (answer[i].id.len == text.len
-            && ngx_memcmp(answer[i].id.data, text.data, text.len) == 0)
-        {
-            return ngx_http_agentstream_fields_refuse(&ctx->fields,
-                       "\"%V\" was answered twice", &text);
-        }
-    }
-
-    answer = ngx_array_push(answers);
-    if (answer == NULL) {
-        return NGX_ERROR;
-    }
-
-    answer->kind = kind;
-    answer->body = *body;
-    answer->id.len = text.len;
-    answer->id.data = ngx_pstrdup(ctx->fields.pool, &text);
-
-    return (answer->id.data == NULL) ? NGX_ERROR : NGX_OK;
+    return rc;
 }

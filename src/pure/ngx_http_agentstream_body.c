@@ -13,6 +13,11 @@
 #include <ngx_core.h>
 #include "ngx_http_agentstream_body.h"
 #include "ngx_http_agentstream_name.h"
+#include "ngx_http_agentstream_opencode.h"
+
+
+/* answers that one request may have */
+#define NGX_HTTP_AGENTSTREAM_BODY_ANSWERS_MAX  64
 
 
 static ngx_int_t ngx_http_agentstream_body_name(
@@ -337,4 +342,49 @@ ngx_http_agentstream_body_reply(ngx_http_agentstream_fields_t *fields,
     }
 
     return ngx_http_agentstream_fields_member(fields, name, value);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_body_add_answer(ngx_array_t *answers, ngx_str_t *id,
+    ngx_http_agentstream_body_answer_t **answer, const char **reason)
+{
+    ngx_uint_t                           i;
+    ngx_http_agentstream_body_answer_t  *a;
+
+    if (!ngx_http_agentstream_opencode_id(id)) {
+        *reason = "the id of what was answered is none";
+        return NGX_DECLINED;
+    }
+
+    if (answers->nelts == NGX_HTTP_AGENTSTREAM_BODY_ANSWERS_MAX) {
+        *reason = "too many answers were sent together";
+        return NGX_DECLINED;
+    }
+
+    a = answers->elts;
+
+    for (i = 0; i < answers->nelts; i++) {
+
+        if (a[i].id.len == id->len
+            && ngx_memcmp(a[i].id.data, id->data, id->len) == 0)
+        {
+            *reason = "something was answered twice";
+            return NGX_DECLINED;
+        }
+    }
+
+    a = ngx_array_push(answers);
+    if (a == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(a, sizeof(ngx_http_agentstream_body_answer_t));
+
+    a->id.len = id->len;
+    a->id.data = ngx_pstrdup(answers->pool, id);
+
+    *answer = a;
+
+    return (a->id.data == NULL) ? NGX_ERROR : NGX_OK;
 }

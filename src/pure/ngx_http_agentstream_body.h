@@ -41,11 +41,33 @@ typedef struct {
 } ngx_http_agentstream_body_t;
 
 
+/* what a client answers to a question or permission request */
+
+typedef struct {
+    ngx_uint_t                           request;  /* opencode.h: to reply to a
+                                                      permission request or a
+                                                      question, or to reject
+                                                      the latter */
+    ngx_str_t                            id;
+    ngx_str_t                            body;     /* for body_build(); or
+                                                      empty */
+    ngx_uint_t                           optional; /* it does not matter
+                                                      whether it was asked */
+} ngx_http_agentstream_body_answer_t;
+
+
 /* conf NULL: all fields are allowed; NGX_OK, NGX_DECLINED: error tells why,
    NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_body_build(ngx_pool_t *pool, ngx_uint_t kind,
     ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text,
     ngx_http_agentstream_body_t *body);
+
+/* adds an answer to a list of them, with a copy of its id.  NGX_DECLINED: the
+   id is none, is there already, or there are too many; reason tells why.
+   NGX_ERROR: no memory */
+ngx_int_t ngx_http_agentstream_body_add_answer(ngx_array_t *answers,
+    ngx_str_t *id, ngx_http_agentstream_body_answer_t **answer,
+    const char **reason);
 
 /*
  * What OpenCode is sent to create the session of a body: POST session, which

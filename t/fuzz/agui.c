@@ -46,13 +46,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 fuzz_body(const uint8_t *data, size_t size)
 {
-    cJSON                              *json;
-    u_char                             *copy;
-    ngx_int_t                           rc;
-    ngx_str_t                           text;
-    ngx_uint_t                          i;
-    ngx_pool_t                         *pool;
-    ngx_http_agentstream_agui_input_t   input;
+    cJSON                               *json;
+    u_char                              *copy;
+    ngx_int_t                            rc;
+    ngx_str_t                            text;
+    ngx_uint_t                           i;
+    ngx_pool_t                          *pool;
+    ngx_http_agentstream_agui_input_t    input;
+    ngx_http_agentstream_body_answer_t  *answers;
 
     copy = malloc(size ? size : 1);
     ngx_memcpy(copy, data, size);
@@ -72,14 +73,15 @@ fuzz_body(const uint8_t *data, size_t size)
         if (input.prompt.len) {
             json = cJSON_ParseWithLength((char *) input.prompt.data,
                                          input.prompt.len);
-            check(input.prompt.data[0] == '{' && input.nanswers == 0);
+            check(input.prompt.data[0] == '{' && input.answers.nelts == 0);
             cJSON_Delete(json);
         }
 
-        for (i = 0; i < input.nanswers; i++) {
-            check(input.answers[i].id.len && input.answers[i].turn.len);
-            check(input.answers[i].body.len == 0
-                  || input.answers[i].body.data[0] == '{');
+        answers = input.answers.elts;
+
+        for (i = 0; i < input.answers.nelts; i++) {
+            check(answers[i].id.len && input.turn.len);
+            check(answers[i].body.len == 0 || answers[i].body.data[0] == '{');
         }
 
     } else {

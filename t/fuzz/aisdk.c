@@ -52,13 +52,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 fuzz_body(const uint8_t *data, size_t size)
 {
-    u_char                               *copy;
-    ngx_int_t                             rc;
-    ngx_str_t                             text;
-    ngx_uint_t                            i;
-    ngx_pool_t                           *pool;
-    ngx_http_agentstream_aisdk_chat_t     chat;
-    ngx_http_agentstream_aisdk_answer_t  *answers;
+    u_char                              *copy;
+    ngx_int_t                            rc;
+    ngx_str_t                            text;
+    ngx_uint_t                           i;
+    ngx_pool_t                          *pool;
+    ngx_http_agentstream_aisdk_chat_t    chat;
+    ngx_http_agentstream_body_answer_t  *answers;
 
     copy = malloc(size ? size : 1);
     ngx_memcpy(copy, data, size);

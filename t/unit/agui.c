@@ -20,6 +20,7 @@
 #include <ngx_core.h>
 
 #include "ngx_http_agentstream_agui.h"
+#include "ngx_http_agentstream_opencode.h"
 #include "tap.h"
 
 
@@ -448,7 +449,9 @@ body(const char *text)
 static void
 test_input(void)
 {
-    size_t  i;
+    char                                *p, many[65 * 80 + 128];
+    size_t                               i;
+    ngx_http_agentstream_body_answer_t  *a;
 
     static const char  *bad[] = {
         "", "[]", "{", "{}",
@@ -488,6 +491,10 @@ test_input(void)
         "{" IDS ",\"messages\":[],\"resume\":[{\"interruptId\":"
             "\"question:que_1:msg_1:1\",\"status\":\"cancelled\"},"
             "{\"interruptId\":\"question:que_1:msg_1:1\","
+            "\"status\":\"cancelled\"}]}",
+        "{" IDS ",\"messages\":[],\"resume\":[{\"interruptId\":"
+            "\"question:que_1:msg_1:1\",\"status\":\"cancelled\"},"
+            "{\"interruptId\":\"question:que_2:msg_2:1\","
             "\"status\":\"cancelled\"}]}"
     };
 
@@ -518,7 +525,7 @@ test_input(void)
     tap_is(body("{" IDS ",\"messages\":[{\"id\":\"c-result\",\"role\":"
                 "\"tool\",\"toolCallId\":\"c\"}]}"), NGX_OK,
            "a result of ours at the end");
-    tap_ok(input.prompt.len == 0 && input.nanswers == 0, "is no prompt");
+    tap_ok(input.prompt.len == 0 && input.answers.nelts == 0, "is no prompt");
 
     tap_is(body("{" IDS ",\"messages\":[" USER "\"x\"}],\"resume\":["
                 "{\"interruptId\":\"permission:per_1:msg_1:12\",\"status\":"
@@ -527,16 +534,34 @@ test_input(void)
                 "\"resolved\",\"payload\":{\"reply\":\"always\"}},"
                 "{\"interruptId\":\"question:que_1:msg_1:13\",\"status\":"
                 "\"cancelled\"}]}"), NGX_OK, "answers");
-    tap_is(input.nanswers, 3, "all of them");
-    tap_is_str(input.answers[0].body, "{\"reply\":\"once\"}", "approved");
-    tap_is_str(input.answers[1].body, "{\"reply\":\"always\"}", "always");
-    tap_is_str(input.answers[1].id, "per_2", "the request");
-    tap_is_str(input.answers[1].turn, "msg_1", "the turn");
-    tap_ok(input.answers[1].permission && input.answers[1].seq == 12,
-           "the position");
-    tap_ok(input.answers[2].body.len == 0 && input.answers[2].cancelled
-           && !input.answers[2].permission, "rejected");
+    a = input.answers.elts;
+    tap_is(input.answers.nelts, 3, "all of them");
+    tap_is_str(a[0].body, "{\"reply\":\"once\"}", "approved");
+    tap_is_str(a[1].body, "{\"reply\":\"always\"}", "always");
+    tap_is_str(a[1].id, "per_2", "the request");
+    tap_is_str(input.turn, "msg_1", "the turn");
+    tap_ok(a[1].request == NGX_HTTP_AGENTSTREAM_REPLY_PERMISSION
+           && input.seq == 13, "the position");
+    tap_ok(a[2].body.len == 0 && a[2].optional
+           && a[2].request == NGX_HTTP_AGENTSTREAM_REJECT_QUESTION,
+           "rejected");
     tap_is(input.prompt.len, 0, "and no prompt");
+
+    /* each is compared with all others, so there must not be too many */
+
+    p = many + sprintf(many, "{" IDS ",\"messages\":[],\"resume\":[");
+
+    for (i = 0; i < 64; i++) {
+        p += sprintf(p, "%s{\"interruptId\":\"question:que_%d:msg_1:1\","
+                     "\"status\":\"cancelled\"}", i ? "," : "", (int) i);
+    }
+
+    strcpy(p, "]}");
+    tap_is(body(many), NGX_OK, "64 answers");
+
+    strcpy(p, ",{\"interruptId\":\"question:que_64:msg_1:1\",\"status\":"
+              "\"cancelled\"}]}");
+    tap_is(body(many), NGX_DECLINED, "65 answers");
 }
 
 

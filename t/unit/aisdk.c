@@ -21,6 +21,7 @@
 
 #include "ngx_http_agentstream_acp.h"
 #include "ngx_http_agentstream_aisdk.h"
+#include "ngx_http_agentstream_opencode.h"
 #include "tap.h"
 
 
@@ -512,10 +513,10 @@ test_prompt(void)
 static void
 test_answers(void)
 {
-    ngx_int_t                             rc;
-    ngx_str_t                             input;
-    ngx_http_agentstream_aisdk_chat_t     chat;
-    ngx_http_agentstream_aisdk_answer_t  *a;
+    ngx_int_t                            rc;
+    ngx_str_t                            input;
+    ngx_http_agentstream_aisdk_chat_t    chat;
+    ngx_http_agentstream_body_answer_t  *a;
 
     input = tap_str(ASSISTANT("[{\"type\":\"text\",\"text\":\"x\"},"
         APPROVED("per_1") ",{\"type\":\"dynamic-tool\",\"state\":"
@@ -544,7 +545,7 @@ test_answers(void)
     tap_is_str(a[2].body, "{\"answers\":[[\"Blue\"],[\"a\",\"b\"]]}",
                "one answer each");
     tap_is_str(a[3].id, "que_2", "rejected");
-    tap_is(a[3].kind, NGX_HTTP_AGENTSTREAM_AISDK_REJECT, "likewise");
+    tap_is(a[3].request, NGX_HTTP_AGENTSTREAM_REJECT_QUESTION, "likewise");
     tap_is_str(a[4].body, "{\"answers\":[[\"Red\"]]}", "a single answer");
 
     body(CHAT("[{\"role\":\"assistant\",\"parts\":[]}]"), NULL,
@@ -553,7 +554,7 @@ test_answers(void)
     body(ASSISTANT("1"), NULL,
          "\"parts\" of the last message must be an array");
     body(ASSISTANT("[" APPROVED("per_1") "," APPROVED("per_1") "]"), NULL,
-         "\"per_1\" was answered twice");
+         "something was answered twice");
     body(ASSISTANT("[" APPROVED("../x") "]"), NULL,
          "the id of what was answered is none");
     body(ASSISTANT("[{\"state\":\"approval-responded\",\"approval\":{}}]"),
