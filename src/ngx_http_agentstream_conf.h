@@ -141,6 +141,8 @@ typedef struct {
                                                         platform's */
     ngx_msec_t                           chat_tool_interval;
     ngx_msec_t                           chat_heartbeat;
+    size_t                               chat_picture_size;  /* 0: none are
+                                                        read */
 } ngx_http_agentstream_loc_conf_t;
 
 

@@ -4,7 +4,8 @@
 # typing, progress and the answer appear in the page.
 #
 # Broken by: a webhook that the phone does not send, an event that the page does
-# not get, a request of another origin that is accepted.
+# not get, a request of another origin that is accepted, a picture that the phone
+# does not keep for getFile.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -28,6 +29,12 @@ my $t = AgentStream->new(timeout => 60, server => qq{
     location /telegram-api/ {
         internal;
         proxy_pass $url/telegram/bot42:AAtest-token/;
+        proxy_http_version 1.1;
+    }
+
+    location /telegram-api/file/ {
+        internal;
+        proxy_pass $url/telegram/file/bot42:AAtest-token/;
         proxy_http_version 1.1;
     }
 });
@@ -65,6 +72,19 @@ ok(seen(qr/"event":"message".*"text":"text:30:24:100"/), 'what was said');
 ok(seen(qr/"event":"typing"/), 'typing');
 ok(seen(qr/"bot":true,"silent":true/), 'progress');
 ok(seen(qr/"text":"[^"]*#29 [^"]*".*"bot":true,"silent":false/), 'the answer');
+
+# a picture, as the page sends it
+
+$res = $http->post("$url/say", { headers => { 'Content-Type' =>
+    'application/json' }, content => '{"platform":"telegram","text":"say:a dot",'
+    . '"file":{"name":"dot.gif","mime":"image/gif","photo":true,"base64":'
+    . '"R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="}}' });
+like($res->{content}, qr/"status":200/, 'a picture is said');
+ok(seen(qr/"text":"say:a dot"[^\n]*"file":"dot.gif"/), 'and seen in the page');
+ok(seen(qr/"text":"a dot"/), 'it is answered');
+ok(grep({ JSON::PP->new->encode([$_->{body}])
+          =~ m{data:image/gif;base64,R0lGODlh} } @{ $t->control('log') }),
+   'and the agent has it');
 
 $events->stop();
 $phone->stop();

@@ -59,6 +59,7 @@ my @bad = (
      'agentstream_chat_edit_interval fast;'],
     ['another one', http => 'agentstream_chat_tool_interval 1x;'],
     ['a heartbeat that is no time', http => 'agentstream_chat_heartbeat often;'],
+    ['a picture without size', http => 'agentstream_chat_picture_size large;'],
     ['nobody in a list', http => 'agentstream_chat_allow;'],
     ['a server', server => 'agentstream /oc/;'],
     ['http', http => 'agentstream /oc/;'],

@@ -5,7 +5,8 @@
 # metadata of OpenCode's session says that an answer was awaited.
 #
 # Broken by: a PATCH of the metadata that OpenCode does not take, a body of an
-# answer that is not OpenCode's, a session that is made twice.
+# answer that is not OpenCode's, a session that is made twice, an error without
+# the provider's words.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -89,7 +90,9 @@ $said = say_it('!call bash {"command":"sleep 60","description":"x"}', '!next',
 ok(wait_for(sub { progress() =~ /sleep 60|🔧.*\n?.*🔧/s }, 20), 'it works');
 like(answer(say_it('/cancel')), qr/Cancelled/, 'cancelled');
 like(answer(say_it('!say "And on."')), qr/And on/, 'the chat goes on');
-like(answer(say_it('!status 401')), qr/\w/, 'an error is told');
+like(answer(say_it('!http 401 {"body":{"error":{"message":"No key here","org":'
+                   . '"SECRET"}}}')), qr/^(?!.*SECRET).*No key here/s,
+     'an error is told, in the words of the provider');
 
 # another session, whose number OpenCode keeps, and a restart in mid-turn
 

@@ -9,7 +9,7 @@
 //
 //     GET  /         the page
 //     GET  /events   messages and typing, as server-sent events
-//     POST /say      {platform, text}
+//     POST /say      {platform, text, file?: {name, mime, base64, photo}}
 //     POST /press    {platform, message, token}
 
 import { readFileSync } from 'node:fs';

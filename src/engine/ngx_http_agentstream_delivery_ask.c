@@ -353,7 +353,9 @@ ngx_http_agentstream_delivery_answer(
         }
     }
 
-    if (asked == NULL) {
+    if (asked == NULL
+        || (errand->update->text.len == 0 && errand->update->files.nelts))
+    {
         return NGX_DECLINED;
     }
 
@@ -361,6 +363,11 @@ ngx_http_agentstream_delivery_answer(
                                            &errand->update->text, &body);
 
     if (rc == NGX_OK) {
+        if (errand->update->files.nelts) {
+            (void) ngx_http_agentstream_delivery_unread(d, errand->pool,
+                                                        errand->update, 0);
+        }
+
         ngx_http_agentstream_delivery_pass(errand, asked, &body);
         return NGX_OK;
     }

@@ -20,7 +20,7 @@
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_FILES  16
 
 /* strings of an update, of a file, and of a chat's place */
-#define NGX_HTTP_AGENTSTREAM_PACK_UPDATE     13
+#define NGX_HTTP_AGENTSTREAM_PACK_UPDATE     14
 #define NGX_HTTP_AGENTSTREAM_PACK_FILE       5
 #define NGX_HTTP_AGENTSTREAM_PACK_SITE       11
 
@@ -70,6 +70,7 @@ ngx_http_agentstream_delivery_list_update(
     list[10] = &update->argument;
     list[11] = &update->token;
     list[12] = &update->callback;
+    list[13] = &update->album;
 }
 
 
@@ -91,7 +92,7 @@ ngx_http_agentstream_delivery_pack(ngx_pool_t *pool,
 {
     size_t                               size;
     u_char                              *p;
-    ngx_str_t                           *list[13];
+    ngx_str_t                           *list[NGX_HTTP_AGENTSTREAM_PACK_UPDATE];
     ngx_uint_t                           i;
     ngx_http_agentstream_chat_file_t    *files;
     ngx_http_agentstream_pack_file_t     file;
@@ -153,7 +154,8 @@ ngx_http_agentstream_delivery_unpack(ngx_pool_t *pool, ngx_str_t *packed,
     ngx_http_agentstream_chat_update_t *update)
 {
     ngx_int_t                            rc;
-    ngx_str_t                            in, *list[13];
+    ngx_str_t                            in;
+    ngx_str_t                           *list[NGX_HTTP_AGENTSTREAM_PACK_UPDATE];
     ngx_uint_t                           i;
     ngx_http_agentstream_chat_file_t    *file;
     ngx_http_agentstream_pack_file_t     packed_file;

@@ -475,6 +475,7 @@ ngx_http_agentstream_delivery_end_job(ngx_http_agentstream_delivery_t *d)
         ngx_http_agentstream_verb_leave(verb);
     }
 
+    ngx_http_agentstream_delivery_end_fetch(d);
     ngx_http_agentstream_sender_leave(&d->sender);
     ngx_memzero(&d->sender, sizeof(ngx_http_agentstream_sender_t));
 

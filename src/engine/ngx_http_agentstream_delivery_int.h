@@ -28,8 +28,9 @@
  * Declarations that only the files of delivery use: chats that this worker
  * serves (delivery), what is kept of an update (delivery_entry), who may talk
  * and who the bot is (delivery_allow), the inbox (delivery_inbox), the session
- * of a chat (delivery_session), its turn (delivery_turn), questions
- * (delivery_ask), what is sent (delivery_send) and how (delivery_call).
+ * of a chat (delivery_session), the files of a message (delivery_file,
+ * delivery_fetch), its turn (delivery_turn), questions (delivery_ask), what is
+ * sent (delivery_send) and how (delivery_call).
  */
 
 
@@ -41,6 +42,9 @@
 /* messages of a chat that wait for their turn, at most; its inbox has room for
    more, so that presses and commands still get through */
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING  32
+
+/* the messages of an album arrive within this time */
+#define NGX_HTTP_AGENTSTREAM_FILE_ALBUM     500
 
 /* how long something that must arrive is tried, in seconds */
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP  86400
@@ -91,6 +95,11 @@ typedef struct {
                                                       this turn */
     uint32_t                             noted;    /* OpenCode knows that its
                                                       answer is awaited */
+    uint32_t                             album;    /* the hash of the album
+                                                      that was prompted last,
+                                                      with all its entries up
+                                                      to this number */
+    uint64_t                             upto;
     time_t                               ended;    /* when the answer was
                                                       complete, or 0 */
     ngx_msec_t                           next;     /* no message before */
@@ -159,6 +168,51 @@ typedef struct {
 } ngx_http_agentstream_delivery_errand_t;
 
 
+/* what became of a file */
+
+typedef enum {
+    NGX_HTTP_AGENTSTREAM_FILE_READ = 0,
+    NGX_HTTP_AGENTSTREAM_FILE_OTHER,     /* no picture */
+    NGX_HTTP_AGENTSTREAM_FILE_LARGE,
+    NGX_HTTP_AGENTSTREAM_FILE_STRANGE,   /* it is not what it seems to be */
+    NGX_HTTP_AGENTSTREAM_FILE_MISSING,
+    NGX_HTTP_AGENTSTREAM_FILE_RESULTS
+} ngx_http_agentstream_delivery_file_e;
+
+
+typedef struct {
+    ngx_uint_t                           result;
+    ngx_str_t                            bytes;
+    size_t                               size;     /* allocated */
+    ngx_str_t                            mime;
+} ngx_http_agentstream_delivery_file_t;
+
+
+/* in its own pool, because pictures are large: they are freed as soon as there
+   is a prompt */
+
+typedef struct {
+    ngx_pool_t                          *pool;
+    ngx_http_agentstream_delivery_t     *delivery;
+    void                               (*handler)(
+                                      ngx_http_agentstream_delivery_t *d);
+    ngx_array_t                          files;    /* of delivery_file_t, as
+                                                      many as were looked at */
+    size_t                               left;     /* bytes that pictures may
+                                                      still have */
+    ngx_msec_t                           began;
+    ngx_uint_t                           tries;
+    ngx_uint_t                           kind;     /* of the call: FILE or
+                                                      FETCH */
+    ngx_str_t                            path;     /* of the picture at hand */
+    ngx_str_t                            args;
+    ngx_http_agentstream_call_t         *call;     /* or NULL */
+    ngx_event_t                          timer;
+    unsigned                             large:1;  /* the call has ended because
+                                                      of that */
+} ngx_http_agentstream_delivery_fetch_t;
+
+
 /* a chat that this worker serves; in its own pool */
 
 struct ngx_http_agentstream_delivery_s {
@@ -193,6 +247,12 @@ struct ngx_http_agentstream_delivery_s {
     ngx_http_agentstream_target_t        target;
     ngx_http_agentstream_sender_t        sender;
     ngx_http_agentstream_verb_t         *verb;     /* of the job, or NULL */
+    ngx_http_agentstream_delivery_fetch_t
+                                        *fetch;    /* its pictures, or NULL */
+    uint64_t                             album[
+                                       NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING];
+    ngx_uint_t                           nalbum;   /* entries that are a part
+                                                      of it */
 
     ngx_queue_t                          errands;  /* of delivery_errand_t */
     ngx_uint_t                           noting;   /* OpenCode is being told
@@ -325,6 +385,39 @@ void ngx_http_agentstream_delivery_renew(ngx_http_agentstream_delivery_t *d);
 /* tells OpenCode whether an answer is awaited here */
 void ngx_http_agentstream_delivery_note(ngx_http_agentstream_delivery_t *d,
     ngx_uint_t awaited);
+
+
+/* delivery_fetch: gets the pictures of the message at hand, then the handler is
+   called, now or later */
+void ngx_http_agentstream_delivery_fetch(ngx_http_agentstream_delivery_t *d,
+    void (*handler)(ngx_http_agentstream_delivery_t *d));
+/* frees them, and stops if they are not there yet */
+void ngx_http_agentstream_delivery_end_fetch(
+    ngx_http_agentstream_delivery_t *d);
+
+/* delivery_file: the messages of the album at hand.  NGX_OK: some were waiting,
+   and are a part of it now; NGX_AGAIN: more may come; NGX_DECLINED: there are
+   no more */
+ngx_int_t ngx_http_agentstream_delivery_join_album(
+    ngx_http_agentstream_delivery_t *d);
+/* tells which files of the message were not read; if it has nothing else, this
+   is its answer, and the entry is taken out.  Returns the number of pictures
+   that were read */
+ngx_uint_t ngx_http_agentstream_delivery_unread(
+    ngx_http_agentstream_delivery_t *d, ngx_pool_t *pool,
+    ngx_http_agentstream_chat_update_t *update, uint64_t entry);
+/* the pictures as blocks of a prompt, in a list; 0: there are none */
+size_t ngx_http_agentstream_delivery_pictures_size(
+    ngx_http_agentstream_delivery_t *d);
+u_char *ngx_http_agentstream_delivery_pictures(
+    ngx_http_agentstream_delivery_t *d, u_char *p, ngx_uint_t first);
+/* whether the message at hand was a part of an album that was prompted */
+ngx_uint_t ngx_http_agentstream_delivery_joined(
+    ngx_http_agentstream_delivery_t *d);
+/* saves the state and takes the entry out, and the rest of its album; 0: only
+   the rest */
+void ngx_http_agentstream_delivery_take_out(
+    ngx_http_agentstream_delivery_t *d, uint64_t entry);
 
 
 /* delivery_turn: prompts the session with the message at hand */

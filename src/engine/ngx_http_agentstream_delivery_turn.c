@@ -19,7 +19,7 @@
 #include "ngx_http_agentstream_worker.h"
 
 
-static ngx_int_t ngx_http_agentstream_delivery_unread(
+static void ngx_http_agentstream_delivery_fetched(
     ngx_http_agentstream_delivery_t *d);
 static ngx_int_t ngx_http_agentstream_delivery_body(
     ngx_http_agentstream_delivery_t *d, ngx_http_agentstream_prompt_t *prompt);
@@ -49,19 +49,47 @@ static ngx_http_agentstream_consumer_t
 void
 ngx_http_agentstream_delivery_prompt(ngx_http_agentstream_delivery_t *d)
 {
+    if (ngx_http_agentstream_delivery_joined(d)) {
+        /* our predecessor died before it had taken it out */
+
+        ngx_http_agentstream_delivery_save(d, d->job_entry);
+        ngx_http_agentstream_delivery_end_job(d);
+        ngx_http_agentstream_delivery_kick(d);
+        return;
+    }
+
+    ngx_http_agentstream_delivery_fetch(d,
+                                       ngx_http_agentstream_delivery_fetched);
+}
+
+
+static void
+ngx_http_agentstream_delivery_fetched(ngx_http_agentstream_delivery_t *d)
+{
+    ngx_int_t                       rc;
     ngx_http_agentstream_prompt_t   prompt;
     ngx_http_agentstream_sender_t  *sender;
 
     if (d->update.files.nelts
-        && ngx_http_agentstream_delivery_unread(d) != NGX_OK)
+        && ngx_http_agentstream_delivery_unread(d, d->job, &d->update,
+                                                d->job_entry)
+           == 0
+        && d->update.text.len == 0)
     {
+        ngx_http_agentstream_delivery_take_out(d, 0);
+        ngx_http_agentstream_delivery_end_job(d);
+        ngx_http_agentstream_delivery_kick(d);
         return;
     }
 
     sender = &d->sender;
     ngx_memzero(sender, sizeof(ngx_http_agentstream_sender_t));
 
-    if (ngx_http_agentstream_delivery_body(d, &prompt) != NGX_OK
+    rc = ngx_http_agentstream_delivery_body(d, &prompt);
+
+    ngx_http_agentstream_delivery_end_fetch(d);
+
+    if (rc != NGX_OK
         || ngx_http_agentstream_body_make(d->job, NULL, &d->target.session,
                                           &d->site.directory,
                                           &sender->args.make)
@@ -79,54 +107,6 @@ ngx_http_agentstream_delivery_prompt(ngx_http_agentstream_delivery_t *d)
     sender->data = d;
 
     ngx_http_agentstream_sender_send(sender);
-}
-
-
-/* tells which files are not read; NGX_DECLINED: the message has nothing
-   else */
-
-static ngx_int_t
-ngx_http_agentstream_delivery_unread(ngx_http_agentstream_delivery_t *d)
-{
-    size_t                             len;
-    ngx_str_t                          text;
-    ngx_uint_t                         i, only;
-    ngx_http_agentstream_chat_file_t  *files;
-
-    files = d->update.files.elts;
-    only = (d->update.text.len == 0);
-    len = sizeof("Files are not read here: .");
-
-    for (i = 0; i < d->update.files.nelts; i++) {
-        len += files[i].name.len + sizeof(", ") - 1;
-    }
-
-    text.data = ngx_pnalloc(d->job, len);
-
-    if (text.data) {
-        text.len = ngx_sprintf(text.data, "Files are not read here: ")
-                   - text.data;
-
-        for (i = 0; i < d->update.files.nelts; i++) {
-            text.len = ngx_sprintf(text.data + text.len, "%s%V",
-                                   i ? ", " : "", &files[i].name)
-                       - text.data;
-        }
-
-        text.data[text.len++] = '.';
-
-        ngx_http_agentstream_delivery_say(d, &d->update.message, &text,
-                                          only ? d->job_entry : 0);
-    }
-
-    if (!only) {
-        return NGX_OK;
-    }
-
-    ngx_http_agentstream_delivery_end_job(d);
-    ngx_http_agentstream_delivery_kick(d);
-
-    return NGX_DECLINED;
 }
 
 
@@ -167,10 +147,11 @@ ngx_http_agentstream_delivery_content(ngx_http_agentstream_delivery_t *d,
     ngx_str_t *json)
 {
     u_char     *p, id[32];
-    size_t      len;
+    size_t      len, pictures;
     ngx_str_t  *text;
 
     text = &d->update.text;
+    pictures = ngx_http_agentstream_delivery_pictures_size(d);
 
     /* the name of the entry, whatever its length is */
 
@@ -179,18 +160,39 @@ ngx_http_agentstream_delivery_content(ngx_http_agentstream_delivery_t *d,
                       ngx_crc32_short(d->update.id.data, d->update.id.len))
           - id;
 
-    p = ngx_pnalloc(d->job, sizeof("{\"content\":\"\","
-                                   "\"client_request_id\":\"\"}")
-                    + ngx_http_agentstream_json_escape_size(text->len) + len);
+    p = ngx_pnalloc(d->fetch ? d->fetch->pool : d->job,
+                    sizeof("{\"content\":[{\"type\":\"text\",\"text\":\"\"}],"
+                           "\"client_request_id\":\"\"}")
+                    + ngx_http_agentstream_json_escape_size(text->len)
+                    + pictures + len);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
     json->data = p;
 
-    p = ngx_cpymem(p, "{\"content\":\"", sizeof("{\"content\":\"") - 1);
-    p = ngx_http_agentstream_json_escape(p, text->data, text->len);
-    p = ngx_sprintf(p, "\",\"client_request_id\":\"%*s\"}", len, id);
+    p = ngx_sprintf(p, "{\"client_request_id\":\"%*s\",\"content\":", len,
+                    id);
+
+    if (pictures == 0) {
+        *p++ = '"';
+        p = ngx_http_agentstream_json_escape(p, text->data, text->len);
+        *p++ = '"';
+
+    } else {
+        *p++ = '[';
+
+        if (text->len) {
+            p = ngx_sprintf(p, "{\"type\":\"text\",\"text\":\"");
+            p = ngx_http_agentstream_json_escape(p, text->data, text->len);
+            p = ngx_sprintf(p, "\"}");
+        }
+
+        p = ngx_http_agentstream_delivery_pictures(d, p, text->len == 0);
+        *p++ = ']';
+    }
+
+    *p++ = '}';
 
     json->len = p - json->data;
 
@@ -227,7 +229,12 @@ ngx_http_agentstream_delivery_sent(void *data,
     ngx_http_agentstream_delivery_set_id(&state->turn, &d->sender.turn);
     ngx_http_agentstream_delivery_set_id(&state->reply, &d->update.message);
 
-    ngx_http_agentstream_delivery_save(d, d->job_entry);
+    /* the turn has a copy, and it may be large */
+
+    (void) ngx_pfree(d->job, d->sender.args.prompt.data);
+    ngx_str_null(&d->sender.args.prompt);
+
+    ngx_http_agentstream_delivery_take_out(d, d->job_entry);
 
     if (ngx_http_agentstream_delivery_follow(d) != NGX_OK) {
         ngx_http_agentstream_delivery_lost(d, NGX_ERROR);
@@ -255,6 +262,7 @@ ngx_http_agentstream_delivery_no_turn(ngx_http_agentstream_delivery_t *d,
 
         ngx_http_agentstream_delivery_say(d, &d->update.message, &text,
                                           d->job_entry);
+        ngx_http_agentstream_delivery_take_out(d, 0);
     }
 
     ngx_http_agentstream_delivery_end_job(d);

@@ -193,6 +193,7 @@ ngx_http_agentstream_webhook_create_conf(ngx_http_agentstream_loc_conf_t *conf)
     conf->chat_edit_interval = NGX_CONF_UNSET_MSEC;
     conf->chat_tool_interval = NGX_CONF_UNSET_MSEC;
     conf->chat_heartbeat = NGX_CONF_UNSET_MSEC;
+    conf->chat_picture_size = NGX_CONF_UNSET_SIZE;
 }
 
 
@@ -213,6 +214,8 @@ ngx_http_agentstream_webhook_merge_conf(ngx_conf_t *cf,
                               prev->chat_tool_interval, 5000);
     ngx_conf_merge_msec_value(conf->chat_heartbeat, prev->chat_heartbeat,
                               60000);
+    ngx_conf_merge_size_value(conf->chat_picture_size,
+                              prev->chat_picture_size, 5 * 1024 * 1024);
 
     if (conf->chat == NULL) {
         return NGX_CONF_OK;

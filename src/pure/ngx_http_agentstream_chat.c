@@ -53,6 +53,41 @@ ngx_http_agentstream_chat_find(ngx_str_t *name)
 }
 
 
+ngx_str_t
+ngx_http_agentstream_chat_picture_type(ngx_str_t *bytes)
+{
+    u_char     *p;
+    ngx_str_t   type;
+
+    ngx_str_null(&type);
+
+    p = bytes->data;
+
+    if (bytes->len < 12) {
+        return type;
+    }
+
+    if (ngx_memcmp(p, "\xff\xd8\xff", 3) == 0) {
+        ngx_str_set(&type, "image/jpeg");
+
+    } else if (ngx_memcmp(p, "\x89PNG\r\n\x1a\n", 8) == 0) {
+        ngx_str_set(&type, "image/png");
+
+    } else if (ngx_memcmp(p, "GIF87a", 6) == 0
+               || ngx_memcmp(p, "GIF89a", 6) == 0)
+    {
+        ngx_str_set(&type, "image/gif");
+
+    } else if (ngx_memcmp(p, "RIFF", 4) == 0
+               && ngx_memcmp(p + 8, "WEBP", 4) == 0)
+    {
+        ngx_str_set(&type, "image/webp");
+    }
+
+    return type;
+}
+
+
 #if (NGX_HTTP_AGENTSTREAM_CHATS)
 
 ngx_uint_t

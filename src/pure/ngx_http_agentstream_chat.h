@@ -132,6 +132,9 @@ typedef struct {
     ngx_str_t                            callback;   /* for the action PRESSED,
                                                         or empty */
     ngx_array_t                          files;      /* of chat_file_t */
+    ngx_str_t                            album;      /* the same for all
+                                                        messages of an album,
+                                                        or empty */
     unsigned                             group:1;    /* more than one person can
                                                         read it */
     unsigned                             addressed:1;    /* always, if it is no
@@ -346,6 +349,10 @@ struct ngx_http_agentstream_chat_platform_s {
 /* "telegram"; NULL: there is no platform of this name */
 const ngx_http_agentstream_chat_platform_t *ngx_http_agentstream_chat_find(
     ngx_str_t *name);
+
+/* the type of a picture that models can see, by its first bytes; empty: it is
+   none */
+ngx_str_t ngx_http_agentstream_chat_picture_type(ngx_str_t *bytes);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_CHAT_H_INCLUDED_ */

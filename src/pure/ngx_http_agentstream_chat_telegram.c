@@ -251,6 +251,9 @@ ngx_http_agentstream_chat_telegram_message(
     }
 
     update->text = ngx_http_agentstream_chat_trim(text);
+    update->album = ngx_http_agentstream_chat_id(in,
+                           ngx_http_agentstream_chat_get(in, message,
+                                                         "media_group_id"));
 
     ngx_http_agentstream_chat_telegram_files(in, message, update);
 

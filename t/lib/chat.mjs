@@ -120,12 +120,12 @@ export class Chats {
         }
 
         if (rule?.cut) {
-            const text = JSON.stringify(answer.json);
+            const text = answer.bytes ?? Buffer.from(JSON.stringify(answer.json));
 
             entry.fault = 'cut';
             res.writeHead(answer.status, { 'Content-Type': 'application/json',
                                            'Content-Length': text.length });
-            res.write(text.slice(0, text.length / 2),
+            res.write(text.subarray(0, text.length / 2),
                       () => req.socket.destroy());
             return;
         }

@@ -190,6 +190,11 @@ test_files(void)
     tap_is_str(f[0].name, "photo", "name");
     tap_is(f[0].size, 90000, "size");
     tap_ok(f[0].picture, "a picture");
+    tap_is_str(u.album, "", "no album");
+
+    u = chat_one(HEAD "," PRIVATE ",\"media_group_id\":\"13579\",\"photo\":["
+                 "{\"file_id\":\"s\"}]}}", "a photo of an album");
+    tap_is_str(u.album, "13579", "its album");
 
     u = chat_one(HEAD "," PRIVATE ",\"document\":{\"file_id\":\"d\","
                  "\"file_name\":\"a\\\"b.pdf\",\"mime_type\":"
@@ -212,6 +217,40 @@ test_files(void)
     f = u.files.elts;
     tap_is_str(f[0].name, "location", "is named");
     tap_ok(!f[0].picture, "and no picture");
+}
+
+
+/* what a picture is, by its first bytes */
+
+static void
+test_picture_type(void)
+{
+    ngx_str_t   bytes;
+    ngx_uint_t  i;
+
+    static struct {
+        ngx_str_t    bytes;
+        const char  *type;
+    }  pictures[] = {
+        { ngx_string("\xff\xd8\xff\xe0" "123456789"), "image/jpeg" },
+        { ngx_string("\x89PNG\r\n\x1a\n1234"), "image/png" },
+        { ngx_string("GIF87a123456"), "image/gif" },
+        { ngx_string("GIF89a123456"), "image/gif" },
+        { ngx_string("RIFF1234WEBP"), "image/webp" },
+        { ngx_string("RIFF1234WAVE"), "" },
+        { ngx_string("GIF88a123456"), "" },
+        { ngx_string("<!DOCTYPE html>"), "" },
+        { ngx_string("<svg xmlns=\"x\"/>"), "" },
+        { ngx_string("\x89PNG\r\n\x1a\n"), "" },
+        { ngx_string("\xff\xd8\xff"), "" },
+        { ngx_null_string, "" }
+    };
+
+    for (i = 0; i < sizeof(pictures) / sizeof(pictures[0]); i++) {
+        bytes = pictures[i].bytes;
+        tap_is_str(ngx_http_agentstream_chat_picture_type(&bytes),
+                   pictures[i].type, "the type of a picture");
+    }
 }
 
 
@@ -614,6 +653,7 @@ main(void)
     test_message();
     test_addressed();
     test_files();
+    test_picture_type();
     test_press();
     test_nothing();
     test_bad();

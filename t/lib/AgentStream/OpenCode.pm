@@ -33,7 +33,9 @@ sub start_real {
     $self->{port_real} = $port;
 
     my $url = $self->start_server('model', qr/^model: (\S+)$/m, 'node',
-                                  "$root/util/model.mjs");
+                                  "$root/util/model.mjs", $self->{model_log}
+                                  ? ('--log', "$self->{dir}/model.requests")
+                                  : ());
 
     $self->{workspace} = "$self->{dir}/workspace";
     $self->{real_command} = ["$root/util/opencode", '--port', $port,

@@ -279,12 +279,12 @@ export class Slack extends World {
     }
 
     // { chat: channel, from?, text, thread?, as?: "app_mention",
-    // file?: { name, mime, base64 }, event?: more of it }
+    // file?: { name, mime, base64, size? }, or a list of them, event?: more }
 
     say({ chat: id, from = 'U0ANN', text, thread, as, file, event }) {
         const chat = this.open(id, !id.startsWith('D'));
         const m = this.add(chat, { id: this.ts(), text: text ?? '', from,
-                                   thread: thread ?? '' });
+                                   thread: thread ?? '', file: file?.name });
         const type = as ?? 'message';
 
         return { id: m.id, update: this.event({ type, user: from, team: TEAM,
@@ -296,6 +296,11 @@ export class Slack extends World {
     }
 
     attach(file) {
+        if (Array.isArray(file)) {
+            return { subtype: 'file_share', files: file.flatMap((f) =>
+                this.attach(f).files) };
+        }
+
         if (!file) {
             return {};
         }
@@ -307,7 +312,7 @@ export class Slack extends World {
         this.files.set(path, bytes);
 
         return { subtype: 'file_share', files: [{ id, name: file.name,
-            mimetype: file.mime, size: bytes.length, mode: 'hosted',
+            mimetype: file.mime, size: file.size ?? bytes.length, mode: 'hosted',
             url_private: `https://files.slack.com/${path}`,
             url_private_download: `https://files.slack.com/${path}` }] };
     }

@@ -331,6 +331,10 @@ export class Telegram extends World {
     getFile(q) {
         const file = this.files.get(q.file_id);
 
+        if (file?.bytes.length > 20 * 1024 * 1024) {
+            this.bad('file is too big');
+        }
+
         if (!file) {
             this.bad('wrong file_id or the file is temporarily unavailable');
         }
@@ -393,8 +397,8 @@ export class Telegram extends World {
         }
 
         const m = this.add(chat, { id: String(this.nextMessage++), user,
-            text: text ?? '', from: String(from), thread: String(thread ?? '')
-        });
+            text: text ?? '', from: String(from), thread: String(thread ?? ''),
+            file: file && (file.name ?? 'photo') });
         const replied = reply && this.find(chat, String(reply));
 
         const body = { ...this.message(chat, m), ...this.attach(file, text),

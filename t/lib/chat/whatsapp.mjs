@@ -202,7 +202,8 @@ export class WhatsApp extends World {
     say({ chat: id, text, file, message }) {
         const chat = this.open(id);
         const m = this.add(chat, { id: this.wamid(), text: text ?? '',
-                                   from: id, thread: '' });
+                                   from: id, thread: '',
+                                   file: file && (file.name ?? 'image') });
 
         return { id: m.id, update: this.update({ messages: [{ from: id,
             id: m.id, timestamp: String(Math.floor(m.time / 1000)),
