@@ -173,11 +173,11 @@ model_count_memory(void *p, size_t size)
 static void
 model_check_memory(void)
 {
-    ngx_uint_t        i, n, shift, pages, per;
+    ngx_uint_t        i, n, pages;
     ngx_slab_pool_t  *sp;
 
     sp = world.master->shpool;
-    pages = sp->pfree + model_pages;
+    pages = world_slab_pages(sp) + world.whole + model_pages;
 
     n = ngx_pagesize_shift - sp->min_shift;
 
@@ -186,16 +186,6 @@ model_check_memory(void)
                  "%llu blocks of %u bytes, and %llu are known",
                  (unsigned long long) sp->stats[i].used, 8 << i,
                  (unsigned long long) (world.used[i] + model_used[i]));
-
-        shift = i + sp->min_shift;
-        per = ngx_pagesize >> shift;
-
-        if (shift < 6) {
-            /* they begin with a map */
-            per -= ngx_max((ngx_pagesize >> shift) / ((1 << shift) * 8), 1);
-        }
-
-        pages += sp->stats[i].total / per;
     }
 
     model_is(pages == (ngx_uint_t) (sp->last - sp->pages),

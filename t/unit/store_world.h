@@ -49,6 +49,8 @@ typedef struct {
     /* what the zone itself takes */
     ngx_uint_t                     pages;
     ngx_uint_t                     used[64];     /* by slot of the slab */
+    ngx_uint_t                     whole;        /* pages that the store took
+                                                    when it began */
 } world_t;
 
 
@@ -129,6 +131,32 @@ world_tick(ngx_uint_t seconds)
 }
 
 
+/* the pages of the slab that are free, or cut into blocks */
+
+static ngx_uint_t
+world_slab_pages(ngx_slab_pool_t *sp)
+{
+    ngx_uint_t  i, n, shift, pages, per;
+
+    pages = sp->pfree;
+    n = ngx_pagesize_shift - sp->min_shift;
+
+    for (i = 0; i < n; i++) {
+        shift = i + sp->min_shift;
+        per = ngx_pagesize >> shift;
+
+        if (shift < 6) {
+            /* they begin with a map */
+            per -= ngx_max((ngx_pagesize >> shift) / ((1 << shift) * 8), 1);
+        }
+
+        pages += sp->stats[i].total / per;
+    }
+
+    return pages;
+}
+
+
 /* size of the zone, which includes what the slab and the slots need */
 
 static void
@@ -196,6 +224,7 @@ world_open(size_t size, ngx_msec_t retain)
     }
 
     world.pages = sp->pfree;
+    world.whole = sp->last - sp->pages - world_slab_pages(sp);
 
     for (i = 0; i < (ngx_uint_t) ngx_pagesize_shift - sp->min_shift; i++) {
         world.used[i] = sp->stats[i].used;
