@@ -58,6 +58,19 @@ my $c = $t->open('POST', "/sessions/$session/send-message",
 ok($t->wait([$c], until => sub { $_[0]->packets() > 8 }, timeout => 60),
    'an answer comes');
 
+# all machines have the same packets
+
+for my $i (1 .. 3) {
+    my $d = $t->open('GET', "/sessions/$session/events",
+                     port => $port{MACHINE_PORT} + $i - 1);
+
+    $t->wait([$d], until => sub { $_[0]->packets() > 5 }, timeout => 20);
+    is(join('', map { $_->{raw} // '' } ($d->packets())[0 .. 3]),
+       join('', map { $_->{raw} // '' } ($c->packets())[0 .. 3]),
+       "machine $i has its packets");
+    $d->close();
+}
+
 my ($owner) = grep { running($_) } 1 .. 3;
 
 ok($owner, 'a machine has the turn') or BAIL_OUT($text);
