@@ -180,6 +180,12 @@ static ngx_http_agentstream_metric_t  ngx_http_agentstream_metrics[] = {
     { "store", "sessions", NGX_HTTP_AGENTSTREAM_STAT_STORE_SESSIONS, 0,
       "Sessions watched for turns of other machines." },
 
+    { "store", "turns_copied", NGX_HTTP_AGENTSTREAM_STAT_STORE_MIRRORS, 0,
+      "Turns of other machines that are copied." },
+
+    { "store", "packets_waiting", NGX_HTTP_AGENTSTREAM_STAT_STORE_WAITING, 0,
+      "Packets that the store has not acknowledged." },
+
     { "store", "packets_copied", NGX_HTTP_AGENTSTREAM_STAT_COPIED, 1,
       "Packets of other machines." },
 
@@ -195,6 +201,9 @@ static ngx_http_agentstream_metric_t  ngx_http_agentstream_metrics[] = {
     { "store", "prompts_unreplicated",
       NGX_HTTP_AGENTSTREAM_STAT_STORE_UNREPLICATED, 1,
       "Prompts that no replica of the store had acknowledged in time." },
+
+    { "store", "leases_lost", NGX_HTTP_AGENTSTREAM_STAT_STORE_LEASES_LOST, 1,
+      "Leases of workers that ended before they were renewed." },
 
     { "store", "fenced", NGX_HTTP_AGENTSTREAM_STAT_FENCED, 1,
       "Turns that another machine had taken over." },
@@ -215,6 +224,9 @@ static ngx_http_agentstream_histogram_t  ngx_http_agentstream_histograms[] = {
 
     { "delivery_lag", NGX_HTTP_AGENTSTREAM_STAT_DELIVERY_LAG,
       "Time that packets wait for a client, the oldest of each write." },
+
+    { "store_round_trip", NGX_HTTP_AGENTSTREAM_STAT_STORE_ROUND_TRIP,
+      "Time until the store has acknowledged packets." },
 
     { NULL, 0, NULL }
 };

@@ -356,6 +356,7 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
     /* it began when it was asked for, at the latest */
 
     remote->lease = remote->renewed + NGX_HTTP_AGENTSTREAM_LEASE;
+    remote->leased = 1;
 
     if (!remote->up) {
         remote->up = 1;
@@ -427,6 +428,13 @@ ngx_http_agentstream_remote_tick_handler(ngx_event_t *ev)
     ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_REMOTE_TICK);
 
     ngx_http_agentstream_remote_tick_turns(remote);
+
+    if (remote->leased
+        && (ngx_msec_int_t) (remote->lease - ngx_current_msec) <= 0)
+    {
+        remote->leased = 0;
+        ngx_http_agentstream_zone_count(remote->zone, STORE_LEASES_LOST, 1);
+    }
 
     if (!remote->up) {
         return;

@@ -203,6 +203,8 @@ struct ngx_http_agentstream_remote_s {
                                                       time */
     ngx_msec_t                           lease;    /* end of our lease */
     ngx_msec_t                           renewed;
+    ngx_uint_t                           leased;   /* it is not over, as far as
+                                                      we have noticed */
 
     ngx_event_t                          tick;
     ngx_event_t                          silence;

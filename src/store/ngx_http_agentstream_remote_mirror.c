@@ -77,6 +77,9 @@ static void ngx_http_agentstream_remote_asks_locked(
 static void ngx_http_agentstream_remote_progress(
     ngx_http_agentstream_remote_session_t *rs,
     ngx_http_agentstream_remote_mirror_t *mirror);
+static void ngx_http_agentstream_remote_free_mirror(
+    ngx_http_agentstream_remote_session_t *rs,
+    ngx_http_agentstream_remote_mirror_t *mirror);
 static void ngx_http_agentstream_remote_fetch_done(void *data,
     redisReply *reply);
 
@@ -247,8 +250,7 @@ ngx_http_agentstream_remote_lost_turn(
         return 0;
     }
 
-    ngx_queue_remove(&mirror->queue);
-    ngx_free(mirror);
+    ngx_http_agentstream_remote_free_mirror(rs, mirror);
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -544,6 +546,7 @@ ngx_http_agentstream_remote_find_mirror(
     ngx_memcpy(mirror->id_data, id->data, mirror->id.len);
 
     ngx_queue_insert_tail(&rs->mirrors, &mirror->queue);
+    ngx_http_agentstream_zone_count(rs->remote->zone, STORE_MIRRORS, 1);
 
     return mirror;
 }
@@ -596,8 +599,7 @@ ngx_http_agentstream_remote_progress(ngx_http_agentstream_remote_session_t *rs,
     node = ngx_http_agentstream_remote_copied(rs->remote, &mirror->id);
 
     if (node == NULL) {
-        ngx_queue_remove(&mirror->queue);
-        ngx_free(mirror);
+        ngx_http_agentstream_remote_free_mirror(rs, mirror);
         return;
     }
 
@@ -644,8 +646,7 @@ ngx_http_agentstream_remote_progress(ngx_http_agentstream_remote_session_t *rs,
         ngx_http_agentstream_remote_wake(rs->remote, &mirror->id);
         ngx_http_agentstream_notify_tell(&rs->session);
 
-        ngx_queue_remove(&mirror->queue);
-        ngx_free(mirror);
+        ngx_http_agentstream_remote_free_mirror(rs, mirror);
     }
 }
 
@@ -727,7 +728,6 @@ ngx_http_agentstream_remote_free_mirrors(
 
     while (!ngx_queue_empty(&rs->mirrors)) {
         q = ngx_queue_head(&rs->mirrors);
-        ngx_queue_remove(q);
 
         mirror = ngx_queue_data(q, ngx_http_agentstream_remote_mirror_t,
                                 queue);
@@ -756,8 +756,20 @@ ngx_http_agentstream_remote_free_mirrors(
             ngx_http_agentstream_remote_wake(rs->remote, &mirror->id);
         }
 
-        ngx_free(mirror);
+        ngx_http_agentstream_remote_free_mirror(rs, mirror);
     }
+}
+
+
+static void
+ngx_http_agentstream_remote_free_mirror(
+    ngx_http_agentstream_remote_session_t *rs,
+    ngx_http_agentstream_remote_mirror_t *mirror)
+{
+    ngx_http_agentstream_zone_count(rs->remote->zone, STORE_MIRRORS, -1);
+
+    ngx_queue_remove(&mirror->queue);
+    ngx_free(mirror);
 }
 
 #endif

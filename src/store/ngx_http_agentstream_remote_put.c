@@ -404,6 +404,10 @@ ngx_http_agentstream_remote_put_done(void *data, redisReply *reply)
 
     rt->failed = 0;
 
+    ngx_http_agentstream_store_observe(rt->remote->zone->stats,
+                                  NGX_HTTP_AGENTSTREAM_STAT_STORE_ROUND_TRIP,
+                                  ngx_current_msec - rt->sent_at);
+
     switch (status.data[0]) {
 
     case 'O':

@@ -388,8 +388,11 @@ ngx_http_agentstream_remote_touch(ngx_http_agentstream_remote_t *remote)
 void
 ngx_http_agentstream_remote_tick_turns(ngx_http_agentstream_remote_t *remote)
 {
+    uint64_t                             waiting;
     ngx_queue_t                         *q, *next;
     ngx_http_agentstream_remote_turn_t  *rt;
+
+    waiting = 0;
 
     for (q = ngx_queue_head(&remote->turns);
          q != ngx_queue_sentinel(&remote->turns);
@@ -397,6 +400,10 @@ ngx_http_agentstream_remote_tick_turns(ngx_http_agentstream_remote_t *remote)
     {
         next = ngx_queue_next(q);
         rt = ngx_queue_data(q, ngx_http_agentstream_remote_turn_t, queue);
+
+        if (rt->node && rt->live && !rt->fenced) {
+            waiting += rt->node->journal.last_seq - rt->acked;
+        }
 
         if (rt->prompting == NULL || rt->fenced) {
             continue;
@@ -413,6 +420,8 @@ ngx_http_agentstream_remote_tick_turns(ngx_http_agentstream_remote_t *remote)
             ngx_http_agentstream_remote_answer(rt->prompting, NGX_ERROR);
         }
     }
+
+    remote->zone->stats[NGX_HTTP_AGENTSTREAM_STAT_STORE_WAITING] = waiting;
 }
 
 
