@@ -734,8 +734,8 @@ ngx_http_agentstream_init_process(ngx_cycle_t *cycle)
         || ngx_http_agentstream_hub_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_turn_init_worker(cycle) != NGX_OK
         || ngx_http_agentstream_line_init_worker(cycle) != NGX_OK
-        || ngx_http_agentstream_delivery_init_worker(cycle) != NGX_OK
-        || ngx_http_agentstream_remote_init_worker(cycle, amcf) != NGX_OK)
+        || ngx_http_agentstream_remote_init_worker(cycle, amcf) != NGX_OK
+        || ngx_http_agentstream_delivery_init_worker(cycle) != NGX_OK)
     {
         return NGX_ERROR;
     }

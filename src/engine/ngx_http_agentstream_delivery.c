@@ -6,7 +6,7 @@
 
 /*
  * The chats that this worker serves.  Invariant: a chat is in the worker's list
- * exactly as long as this worker is its owner in the zone.  Everything that
+ * exactly as long as this worker is its owner, or wants to be.  Everything that
  * happens to a chat ends in kick(), and what follows from it is decided in one
  * place, delivery_handler(): what was received, what is to be sent, whether
  * there is anything left to do.
@@ -36,6 +36,14 @@ typedef struct ngx_http_agentstream_deliveries_s {
 
 
 static void ngx_http_agentstream_delivery_open(ngx_str_t *key);
+static void ngx_http_agentstream_delivery_offered(ngx_str_t *key);
+static void ngx_http_agentstream_delivery_claimed(void *data, ngx_int_t rc);
+static ngx_int_t ngx_http_agentstream_delivery_begin_chat(
+    ngx_http_agentstream_delivery_t *d);
+static void ngx_http_agentstream_delivery_told_by_store(void *data,
+    ngx_int_t rc);
+static void ngx_http_agentstream_delivery_free(
+    ngx_http_agentstream_delivery_t *d);
 static ngx_http_agentstream_delivery_t *ngx_http_agentstream_delivery_alloc(
     ngx_str_t *key);
 static void ngx_http_agentstream_delivery_close(
@@ -71,6 +79,9 @@ ngx_http_agentstream_delivery_init_worker(ngx_cycle_t *cycle)
     all->look.cancelable = 1;
 
     ngx_http_agentstream_worker->deliveries = all;
+
+    ngx_http_agentstream_store_chat_listen(ngx_http_agentstream_worker->zone,
+                                       ngx_http_agentstream_delivery_offered);
 
     ngx_add_timer(&all->look, NGX_HTTP_AGENTSTREAM_DELIVERY_LOOK);
 
@@ -109,7 +120,8 @@ ngx_http_agentstream_delivery_leave(void)
 
 ngx_int_t
 ngx_http_agentstream_delivery_post(ngx_http_agentstream_delivery_site_t *site,
-    ngx_http_agentstream_chat_update_t *update, ngx_pool_t *pool)
+    ngx_http_agentstream_chat_update_t *update, ngx_pool_t *pool,
+    ngx_http_agentstream_delivery_receipt_t *receipt)
 {
     ngx_int_t                               rc;
     ngx_http_agentstream_store_chat_post_t  post;
@@ -129,22 +141,35 @@ ngx_http_agentstream_delivery_post(ngx_http_agentstream_delivery_site_t *site,
         return NGX_ERROR;
     }
 
-    rc = ngx_http_agentstream_store_chat_post(
-                                  ngx_http_agentstream_worker->zone, &post);
+    receipt->key = post.key;
 
+    rc = ngx_http_agentstream_store_chat_post(
+                                  ngx_http_agentstream_worker->zone, &post,
+                                  &receipt->later);
+
+    return (rc == NGX_AGAIN) ? rc
+                             : ngx_http_agentstream_delivery_posted(receipt,
+                                                                    rc);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_delivery_posted(
+    ngx_http_agentstream_delivery_receipt_t *receipt, ngx_int_t rc)
+{
     switch (rc) {
 
     case NGX_OK:
         break;
 
     case NGX_BUSY:
-        ngx_log_error(NGX_LOG_WARN, pool->log, 0,
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream delivery: an update is dropped, because "
                       "too many of its chat wait");
         return NGX_ABORT;
 
     case NGX_ABORT:
-        ngx_log_error(NGX_LOG_WARN, pool->log, 0,
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream delivery: an update is dropped, because "
                       "it is too large");
         return NGX_ABORT;
@@ -158,7 +183,7 @@ ngx_http_agentstream_delivery_post(ngx_http_agentstream_delivery_site_t *site,
 
     ngx_http_agentstream_count(CHAT_IN, 1);
 
-    ngx_http_agentstream_delivery_open(&post.key);
+    ngx_http_agentstream_delivery_open(&receipt->key);
 
     return NGX_OK;
 }
@@ -169,10 +194,10 @@ ngx_http_agentstream_delivery_post(ngx_http_agentstream_delivery_site_t *site,
 static void
 ngx_http_agentstream_delivery_open(ngx_str_t *key)
 {
-    ngx_int_t                           rc;
-    ngx_str_t                           place;
-    ngx_http_agentstream_delivery_t    *d;
-    ngx_http_agentstream_deliveries_t  *all;
+    ngx_int_t                                 rc;
+    ngx_http_agentstream_delivery_t          *d;
+    ngx_http_agentstream_deliveries_t        *all;
+    ngx_http_agentstream_store_chat_claim_t  *claim;
 
     all = ngx_http_agentstream_worker->deliveries;
 
@@ -193,29 +218,69 @@ ngx_http_agentstream_delivery_open(ngx_str_t *key)
         return;
     }
 
+    claim = &d->claim;
+
+    claim->pool = d->pool;
+    claim->state = &d->state;
+    claim->size = sizeof(d->state);
+    claim->handler = ngx_http_agentstream_delivery_told_by_store;
+    claim->data = d;
+
+    d->claiming.handler = ngx_http_agentstream_delivery_claimed;
+    d->claiming.data = d;
+
+    ngx_queue_insert_tail(&all->chats, &d->queue);
+
     rc = ngx_http_agentstream_store_chat_claim(
-                           ngx_http_agentstream_worker->zone, key, d->pool,
-                           &d->node, &place, &d->state, sizeof(d->state));
+                                        ngx_http_agentstream_worker->zone,
+                                        &d->key, claim, &d->claiming);
+    if (rc != NGX_AGAIN) {
+        ngx_http_agentstream_delivery_claimed(d, rc);
+    }
+}
+
+
+/* the store knows of a chat that nobody serves */
+
+static void
+ngx_http_agentstream_delivery_offered(ngx_str_t *key)
+{
+    if (key->len && ngx_http_agentstream_delivery_is_chat(key)) {
+        ngx_http_agentstream_delivery_open(key);
+    }
+}
+
+
+static void
+ngx_http_agentstream_delivery_claimed(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_delivery_t *d = data;
 
     if (rc != NGX_OK) {
-        ngx_destroy_pool(d->pool);
 
         if (rc == NGX_DECLINED) {
-            ngx_http_agentstream_notify_tell(key);
+            ngx_http_agentstream_notify_tell(&d->key);
         }
 
+        ngx_http_agentstream_delivery_free(d);
         return;
     }
 
-    rc = ngx_http_agentstream_delivery_unpack_site(d, &place);
+    d->node = d->claim.node;
 
-    if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_notify_follow(&d->waiter, &d->key);
+    if (d->leaving) {
+        ngx_http_agentstream_delivery_close(d, 1);
+        return;
     }
 
-    if (rc == NGX_OK && d->state.running) {
-        rc = ngx_http_agentstream_delivery_follow(d);
+    if (d->claim.age != NGX_HTTP_AGENTSTREAM_CHAT_SAME_CLOCK) {
+        /* times of another machine's clock */
+
+        d->state.next += ngx_current_msec - d->claim.age - d->state.at;
+        d->state.frozen += ngx_current_msec - d->claim.age - d->state.at;
     }
+
+    rc = ngx_http_agentstream_delivery_begin_chat(d);
 
     if (rc != NGX_OK) {
 
@@ -234,8 +299,49 @@ ngx_http_agentstream_delivery_open(ngx_str_t *key)
         return;
     }
 
-    ngx_queue_insert_tail(&all->chats, &d->queue);
     ngx_http_agentstream_delivery_kick(d);
+}
+
+
+/* NGX_DECLINED: its location is not configured any more */
+
+static ngx_int_t
+ngx_http_agentstream_delivery_begin_chat(ngx_http_agentstream_delivery_t *d)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_delivery_unpack_site(d, &d->claim.place);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_notify_follow(&d->waiter, &d->key);
+    }
+
+    if (rc == NGX_OK && d->state.running) {
+        rc = ngx_http_agentstream_delivery_follow(d);
+    }
+
+    return rc;
+}
+
+
+/* more was stored, or something has come; or another machine has the chat */
+
+static void
+ngx_http_agentstream_delivery_told_by_store(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_delivery_t *d = data;
+
+    if (rc == NGX_OK) {
+        ngx_http_agentstream_delivery_kick(d);
+        return;
+    }
+
+    if (d->call) {
+        ngx_http_agentstream_call_close(d->call);
+        d->call = NULL;
+    }
+
+    ngx_http_agentstream_delivery_free(d);
 }
 
 
@@ -294,9 +400,6 @@ static void
 ngx_http_agentstream_delivery_close(ngx_http_agentstream_delivery_t *d,
     ngx_uint_t force)
 {
-    ngx_queue_t                          *q;
-    ngx_http_agentstream_delivery_out_t  *out;
-
     if (ngx_http_agentstream_store_chat_leave(
                              ngx_http_agentstream_worker->zone, d->node, force)
         != NGX_OK)
@@ -308,6 +411,16 @@ ngx_http_agentstream_delivery_close(ngx_http_agentstream_delivery_t *d,
         ngx_add_timer(&d->timer, 100);
         return;
     }
+
+    ngx_http_agentstream_delivery_free(d);
+}
+
+
+static void
+ngx_http_agentstream_delivery_free(ngx_http_agentstream_delivery_t *d)
+{
+    ngx_queue_t                          *q;
+    ngx_http_agentstream_delivery_out_t  *out;
 
     ngx_queue_remove(&d->queue);
     ngx_http_agentstream_notify_detach(&d->waiter);
@@ -388,6 +501,10 @@ ngx_http_agentstream_delivery_handler(ngx_event_t *ev)
 
     d = ev->data;
 
+    if (d->node == NULL) {
+        return;
+    }
+
     if (d->leaving) {
         /* what is being sent is not given up: nobody would know whether it has
            arrived */
@@ -396,6 +513,14 @@ ngx_http_agentstream_delivery_handler(ngx_event_t *ev)
             ngx_http_agentstream_delivery_close(d, 1);
         }
 
+        return;
+    }
+
+    if (!ngx_http_agentstream_store_chat_mine(
+                                  ngx_http_agentstream_worker->zone, d->node))
+    {
+        /* another machine may serve it: we are told when we know */
+        ngx_add_timer(&d->timer, NGX_HTTP_AGENTSTREAM_DELIVERY_LOOK);
         return;
     }
 
@@ -422,6 +547,8 @@ void
 ngx_http_agentstream_delivery_save(ngx_http_agentstream_delivery_t *d,
     uint64_t entry)
 {
+    d->state.at = ngx_current_msec;
+
     ngx_http_agentstream_store_chat_save(ngx_http_agentstream_worker->zone,
                                          d->node, &d->state, sizeof(d->state),
                                          d->state.running, entry);
@@ -458,6 +585,7 @@ ngx_http_agentstream_delivery_look_handler(ngx_event_t *ev)
 
     } while (rc != NGX_DECLINED);
 
+    ngx_http_agentstream_store_chat_look(ngx_http_agentstream_worker->zone);
     ngx_http_agentstream_delivery_poll();
 
     ngx_add_timer(ev, NGX_HTTP_AGENTSTREAM_DELIVERY_LOOK);

@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_chat.h"
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_store.h"
 
 
 /*
@@ -41,29 +42,38 @@ ngx_int_t ngx_http_agentstream_delivery_init_worker(ngx_cycle_t *cycle);
    is being sent was answered */
 void ngx_http_agentstream_delivery_leave(void);
 
-/*
- * Something has arrived, and is kept from now on, whatever happens to this
- * worker.  NGX_OK; NGX_DECLINED: it had arrived before; NGX_BUSY: there is no
- * room, the platform should send it again; NGX_ABORT: it is not taken, and must
- * not keep others waiting; NGX_ERROR: no memory.
- */
-ngx_int_t ngx_http_agentstream_delivery_post(
-    ngx_http_agentstream_delivery_site_t *site,
-    ngx_http_agentstream_chat_update_t *update, ngx_pool_t *pool);
+/* who waits until an update is kept; part of its owner */
+
+typedef struct {
+    ngx_http_agentstream_later_pt        handler;  /* with the results of
+                                                      delivery_receive() */
+    void                                *data;
+
+    /* its own */
+    ngx_http_agentstream_later_t         later;
+    ngx_str_t                            key;
+    ngx_http_agentstream_loc_conf_t     *conf;
+    ngx_http_agentstream_chat_update_t  *update;
+} ngx_http_agentstream_delivery_receipt_t;
 
 /* says something without keeping it: if it does not arrive, it is lost */
 void ngx_http_agentstream_delivery_tell(ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_chat_action_t *action);
 
 /*
- * The same, if it is allowed and meant for the bot; known: the bot knows its
- * name.  NGX_OK: nothing more is to be done; NGX_BUSY: the platform should send
- * it again; NGX_ERROR: no memory.
+ * Something has arrived.  If it is allowed and meant for the bot, it is kept
+ * from now on, whatever happens to this worker; known: the bot knows its name.
+ * NGX_OK: nothing more is to be done; NGX_BUSY: the platform should send it
+ * again; NGX_ERROR: no memory; NGX_AGAIN: the handler is called later, and the
+ * pool is needed until then.
  */
 ngx_int_t ngx_http_agentstream_delivery_receive(
     ngx_http_agentstream_delivery_site_t *site,
     ngx_http_agentstream_chat_update_t *update, ngx_uint_t known,
-    ngx_pool_t *pool);
+    ngx_pool_t *pool, ngx_http_agentstream_delivery_receipt_t *receipt);
+/* whoever waits is gone */
+void ngx_http_agentstream_delivery_forget(
+    ngx_http_agentstream_delivery_receipt_t *receipt);
 
 /* who the bot is, as far as this worker knows; NGX_AGAIN: it is being asked
    for */

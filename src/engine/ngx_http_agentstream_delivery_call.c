@@ -24,7 +24,8 @@
 
 static ngx_uint_t ngx_http_agentstream_delivery_rate(
     ngx_http_agentstream_store_chat_rate_t *rate, u_char *last,
-    const ngx_http_agentstream_chat_rate_t *limit, ngx_uint_t spare);
+    const ngx_http_agentstream_chat_rate_t *limit, ngx_uint_t spare,
+    ngx_uint_t shared);
 static void ngx_http_agentstream_delivery_told(void *data,
     ngx_http_agentstream_call_t *call);
 
@@ -102,19 +103,19 @@ ngx_http_agentstream_delivery_spend(ngx_http_agentstream_loc_conf_t *conf,
                    ngx_snprintf(keys[n], len, "edits %V %V %V",
                                 &conf->server_name, &conf->chat->prefix,
                                 &place->account),
-                   &platform->edits, spare);
+                   &platform->edits, spare, 1);
 
     } else {
         n += ngx_http_agentstream_delivery_rate(&rates[n],
                    ngx_snprintf(keys[n], len, "all %V %V", &conf->server_name,
                                 &conf->chat->prefix),
-                   &platform->all, spare);
+                   &platform->all, spare, 1);
 
         n += ngx_http_agentstream_delivery_rate(&rates[n],
                    ngx_snprintf(keys[n], len, "chat %V %V %V %V",
                                 &conf->server_name, &conf->chat->prefix,
                                 &place->account, &place->chat),
-                   group ? &platform->group : &platform->chat, spare);
+                   group ? &platform->group : &platform->chat, spare, 0);
     }
 
     return ngx_http_agentstream_store_chat_spend(
@@ -123,12 +124,14 @@ ngx_http_agentstream_delivery_spend(ngx_http_agentstream_loc_conf_t *conf,
 }
 
 
-/* 0: there is no such limit; spare: the part of it that is left, 0: none */
+/* 0: there is no such limit; spare: the part of it that is left, 0: none;
+   shared: it is that of the bot, on all machines */
 
 static ngx_uint_t
 ngx_http_agentstream_delivery_rate(
     ngx_http_agentstream_store_chat_rate_t *rate, u_char *last,
-    const ngx_http_agentstream_chat_rate_t *limit, ngx_uint_t spare)
+    const ngx_http_agentstream_chat_rate_t *limit, ngx_uint_t spare,
+    ngx_uint_t shared)
 {
     if (limit->interval == 0) {
         return 0;
@@ -138,6 +141,7 @@ ngx_http_agentstream_delivery_rate(
     rate->interval = limit->interval;
     rate->burst = limit->burst;
     rate->spare = spare ? limit->burst / spare : 0;
+    rate->shared = shared;
 
     return 1;
 }

@@ -102,6 +102,7 @@ typedef struct {
     uint64_t                             upto;
     time_t                               ended;    /* when the answer was
                                                       complete, or 0 */
+    ngx_msec_t                           at;       /* when this was saved */
     ngx_msec_t                           next;     /* no message before */
     ngx_msec_t                           frozen;   /* nothing at all before */
     ngx_http_agentstream_delivery_id_t   turn;
@@ -219,7 +220,11 @@ struct ngx_http_agentstream_delivery_s {
     ngx_queue_t                          queue;
     ngx_pool_t                          *pool;
     ngx_str_t                            key;
-    ngx_http_agentstream_chat_node_t    *node;
+    ngx_http_agentstream_chat_node_t    *node;     /* NULL: it is being
+                                                      claimed */
+    ngx_http_agentstream_store_chat_claim_t
+                                         claim;
+    ngx_http_agentstream_later_t         claiming;
     ngx_http_agentstream_delivery_state_t
                                          state;
     ngx_http_agentstream_delivery_site_t
@@ -262,6 +267,9 @@ struct ngx_http_agentstream_delivery_s {
     /* the turn */
     ngx_pool_t                          *turn;     /* NULL: none */
     ngx_http_agentstream_target_t        turn_target;
+    ngx_http_agentstream_store_watch_t   watch;
+    ngx_http_agentstream_later_t         looking;  /* for the turn, on other
+                                                      machines */
     ngx_http_agentstream_follower_t      follower;
     ngx_http_agentstream_view_t          view;
     ngx_array_t                          pieces;   /* of piece_t, of the
@@ -291,6 +299,10 @@ struct ngx_http_agentstream_delivery_s {
 
     ngx_uint_t                           tries;    /* to tidy up */
     unsigned                             typing:1; /* it is to be shown */
+    unsigned                             recorded:1;   /* a successor will know
+                                                      that a message is sent,
+                                                      as soon as the state is
+                                                      stored */
     unsigned                             plain:1;  /* the piece at hand is sent
                                                       without markup */
     unsigned                             unmarked:1;   /* so is the progress */
@@ -308,6 +320,16 @@ void ngx_http_agentstream_delivery_kick(ngx_http_agentstream_delivery_t *d);
 /* saves the state, and takes an entry out of the inbox unless it is 0 */
 void ngx_http_agentstream_delivery_save(ngx_http_agentstream_delivery_t *d,
     uint64_t entry);
+/* something has arrived, and is kept from now on; the results of
+   delivery_receive(), or NGX_DECLINED: it had arrived before, NGX_ABORT: it is
+   not taken, and must not keep others waiting */
+ngx_int_t ngx_http_agentstream_delivery_post(
+    ngx_http_agentstream_delivery_site_t *site,
+    ngx_http_agentstream_chat_update_t *update, ngx_pool_t *pool,
+    ngx_http_agentstream_delivery_receipt_t *receipt);
+/* the same, when the store has answered */
+ngx_int_t ngx_http_agentstream_delivery_posted(
+    ngx_http_agentstream_delivery_receipt_t *receipt, ngx_int_t rc);
 /* the chat that this worker serves, or NULL */
 ngx_http_agentstream_delivery_t *ngx_http_agentstream_delivery_find(
     ngx_str_t *key);

@@ -7,7 +7,7 @@
 /*
  * Bots without a webhook: one worker of all asks the platform for updates, and
  * waits until there are some.  The worker that does so owns an object in the
- * zone, with the number of the next update; if it dies, another one goes on
+ * store, with the number of the next update; if it dies, another one goes on
  * there.  The platform forgets an update when the next one is asked for, so
  * this happens only after all updates were recorded.
  */
@@ -43,7 +43,18 @@ typedef struct ngx_http_agentstream_poller_s {
     ngx_str_t                             key;
     ngx_http_agentstream_chat_node_t     *node;    /* NULL: another worker has
                                                       it */
+    ngx_http_agentstream_store_chat_claim_t
+                                          claim;
+    ngx_http_agentstream_later_t          claiming;
     int64_t                               offset;
+
+    /* what is being recorded, one update after the other */
+    ngx_pool_t                           *pool;
+    ngx_http_agentstream_chat_updates_t   updates;
+    ngx_uint_t                            next;
+    ngx_uint_t                            known;   /* the bot knows its name */
+    ngx_http_agentstream_delivery_receipt_t
+                                          receipt;
     ngx_http_agentstream_call_t          *call;
     ngx_event_t                           timer;
 } ngx_http_agentstream_poller_t;
@@ -51,13 +62,24 @@ typedef struct ngx_http_agentstream_poller_s {
 
 static void ngx_http_agentstream_delivery_poll_claim(
     ngx_http_agentstream_poller_t *poller);
+static void ngx_http_agentstream_delivery_poll_claimed(void *data,
+    ngx_int_t rc);
+static void ngx_http_agentstream_delivery_poll_told(void *data, ngx_int_t rc);
+static void ngx_http_agentstream_delivery_poll_stop(
+    ngx_http_agentstream_poller_t *poller);
 static void ngx_http_agentstream_delivery_poll_ask(
     ngx_http_agentstream_poller_t *poller);
 static void ngx_http_agentstream_delivery_poll_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_delivery_poll_done(void *data,
     ngx_http_agentstream_call_t *call);
-static ngx_int_t ngx_http_agentstream_delivery_poll_take(
+static ngx_int_t ngx_http_agentstream_delivery_poll_read(
     ngx_http_agentstream_poller_t *poller, ngx_http_agentstream_call_t *call);
+static ngx_int_t ngx_http_agentstream_delivery_poll_take(
+    ngx_http_agentstream_poller_t *poller);
+static void ngx_http_agentstream_delivery_poll_taken(void *data,
+    ngx_int_t rc);
+static void ngx_http_agentstream_delivery_poll_end(
+    ngx_http_agentstream_poller_t *poller, ngx_int_t rc);
 static void ngx_http_agentstream_delivery_poll_value(
     ngx_http_complex_value_t *value, ngx_str_t *result);
 
@@ -148,7 +170,9 @@ ngx_http_agentstream_delivery_poll(void)
          poller->site.conf;
          poller++)
     {
-        if (poller->node == NULL) {
+        if (poller->node == NULL
+            && !ngx_http_agentstream_store_pending(&poller->claiming))
+        {
             ngx_http_agentstream_delivery_poll_claim(poller);
         }
     }
@@ -164,15 +188,14 @@ ngx_http_agentstream_delivery_poll_leave(void)
          poller->site.conf;
          poller++)
     {
-        if (poller->call) {
-            /* what it would have brought comes again */
-            ngx_http_agentstream_call_close(poller->call);
-            poller->call = NULL;
+        ngx_http_agentstream_store_chat_cancel(&poller->claiming);
+
+        if (poller->claim.pool) {
+            ngx_destroy_pool(poller->claim.pool);
+            poller->claim.pool = NULL;
         }
 
-        if (poller->timer.timer_set) {
-            ngx_del_timer(&poller->timer);
-        }
+        ngx_http_agentstream_delivery_poll_stop(poller);
 
         if (poller->node) {
             (void) ngx_http_agentstream_store_chat_leave(
@@ -185,38 +208,94 @@ ngx_http_agentstream_delivery_poll_leave(void)
 
 
 static void
+ngx_http_agentstream_delivery_poll_stop(ngx_http_agentstream_poller_t *poller)
+{
+    if (poller->call) {
+        /* what it would have brought comes again */
+        ngx_http_agentstream_call_close(poller->call);
+        poller->call = NULL;
+    }
+
+    if (poller->pool) {
+        ngx_http_agentstream_delivery_forget(&poller->receipt);
+        ngx_destroy_pool(poller->pool);
+        poller->pool = NULL;
+    }
+
+    if (poller->timer.timer_set) {
+        ngx_del_timer(&poller->timer);
+    }
+}
+
+
+static void
 ngx_http_agentstream_delivery_poll_claim(ngx_http_agentstream_poller_t *poller)
 {
-    ngx_str_t                     place, nothing;
-    ngx_pool_t                   *pool;
-    ngx_http_agentstream_zone_t  *zone;
+    ngx_int_t                                 rc;
+    ngx_http_agentstream_store_chat_claim_t  *claim;
 
-    zone = ngx_http_agentstream_worker->zone;
+    claim = &poller->claim;
 
-    pool = ngx_create_pool(256, ngx_cycle->log);
-    if (pool == NULL) {
+    claim->pool = ngx_create_pool(256, ngx_cycle->log);
+    if (claim->pool == NULL) {
         return;
     }
 
-    ngx_str_set(&nothing, "-");
+    ngx_str_set(&claim->create, "-");
 
-    if (ngx_http_agentstream_store_chat_open(zone, &poller->key, &nothing)
-        == NGX_OK
-        && ngx_http_agentstream_store_chat_claim(zone, &poller->key, pool,
-                                                 &poller->node, &place,
-                                                 &poller->offset,
-                                                 sizeof(poller->offset))
-           == NGX_OK)
-    {
-        /* "busy": it is kept even if this worker dies */
+    claim->state = &poller->offset;
+    claim->size = sizeof(poller->offset);
+    claim->handler = ngx_http_agentstream_delivery_poll_told;
+    claim->data = poller;
 
-        ngx_http_agentstream_store_chat_save(zone, poller->node,
-                                             &poller->offset,
-                                             sizeof(poller->offset), 1, 0);
-        ngx_http_agentstream_delivery_poll_ask(poller);
+    poller->claiming.handler = ngx_http_agentstream_delivery_poll_claimed;
+    poller->claiming.data = poller;
+
+    rc = ngx_http_agentstream_store_chat_claim(
+                                         ngx_http_agentstream_worker->zone,
+                                         &poller->key, claim,
+                                         &poller->claiming);
+    if (rc != NGX_AGAIN) {
+        ngx_http_agentstream_delivery_poll_claimed(poller, rc);
+    }
+}
+
+
+static void
+ngx_http_agentstream_delivery_poll_claimed(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_poller_t *poller = data;
+
+    ngx_destroy_pool(poller->claim.pool);
+    poller->claim.pool = NULL;
+
+    if (rc != NGX_OK) {
+        return;
     }
 
-    ngx_destroy_pool(pool);
+    poller->node = poller->claim.node;
+
+    /* "busy": it is kept even if this worker dies */
+
+    ngx_http_agentstream_store_chat_save(ngx_http_agentstream_worker->zone,
+                                         poller->node, &poller->offset,
+                                         sizeof(poller->offset), 1, 0);
+
+    ngx_http_agentstream_delivery_poll_ask(poller);
+}
+
+
+/* another machine polls */
+
+static void
+ngx_http_agentstream_delivery_poll_told(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_poller_t *poller = data;
+
+    if (rc != NGX_OK) {
+        ngx_http_agentstream_delivery_poll_stop(poller);
+        poller->node = NULL;
+    }
 }
 
 
@@ -234,6 +313,13 @@ ngx_http_agentstream_delivery_poll_ask(ngx_http_agentstream_poller_t *poller)
     ngx_http_agentstream_call_t         *call;
     ngx_http_agentstream_chat_me_t       me;
     ngx_http_agentstream_chat_action_t   action;
+
+    if (!ngx_http_agentstream_store_chat_mine(
+                             ngx_http_agentstream_worker->zone, poller->node))
+    {
+        ngx_add_timer(&poller->timer, NGX_HTTP_AGENTSTREAM_POLL_FULL);
+        return;
+    }
 
     /* in groups the bot must know its name */
     (void) ngx_http_agentstream_delivery_me(poller->site.conf, &me);
@@ -273,73 +359,105 @@ ngx_http_agentstream_delivery_poll_done(void *data,
 
     u_char                              buf[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
     ngx_str_t                           text;
+    ngx_int_t                           rc;
     ngx_msec_t                          pause;
     ngx_http_agentstream_chat_answer_t  answer;
 
     poller->call = NULL;
-    pause = 1;
 
     (void) ngx_http_agentstream_delivery_answered(poller->site.conf, call,
                                                NGX_HTTP_AGENTSTREAM_CHAT_POLL,
                                                &answer);
 
     if (answer.result == NGX_HTTP_AGENTSTREAM_CHAT_DONE) {
+        rc = ngx_http_agentstream_delivery_poll_read(poller, call);
 
-        if (ngx_http_agentstream_delivery_poll_take(poller, call) != NGX_OK) {
-            pause = NGX_HTTP_AGENTSTREAM_POLL_FULL;
+        if (rc != NGX_AGAIN) {
+            ngx_http_agentstream_delivery_poll_end(poller, rc);
         }
 
-    } else {
-        text = ngx_http_agentstream_text_escape(buf, &answer.reason);
-
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "agentstream delivery: updates cannot be polled for, "
-                      "status: %ui, the platform says: \"%V\"", call->status,
-                      &text);
-
-        pause = ngx_max(NGX_HTTP_AGENTSTREAM_POLL_PAUSE,
-                        (ngx_msec_t) ngx_min(answer.wait, 3600) * 1000);
+        return;
     }
+
+    text = ngx_http_agentstream_text_escape(buf, &answer.reason);
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "agentstream delivery: updates cannot be polled for, "
+                  "status: %ui, the platform says: \"%V\"", call->status,
+                  &text);
+
+    pause = ngx_max(NGX_HTTP_AGENTSTREAM_POLL_PAUSE,
+                    (ngx_msec_t) ngx_min(answer.wait, 3600) * 1000);
 
     ngx_add_timer(&poller->timer, pause);
 }
 
 
-/* NGX_OK: all of them were recorded; otherwise they are asked for again, and
-   those that were recorded are recognised */
+/* the updates outlive the call: recording them may take a while */
 
 static ngx_int_t
-ngx_http_agentstream_delivery_poll_take(ngx_http_agentstream_poller_t *poller,
+ngx_http_agentstream_delivery_poll_read(ngx_http_agentstream_poller_t *poller,
     ngx_http_agentstream_call_t *call)
 {
-    ngx_int_t                             rc;
-    ngx_uint_t                            i, known;
-    ngx_http_agentstream_chat_me_t        me;
-    ngx_http_agentstream_loc_conf_t      *conf;
-    ngx_http_agentstream_chat_update_t   *update;
-    ngx_http_agentstream_chat_updates_t   updates;
+    ngx_int_t                         rc;
+    ngx_str_t                         body;
+    ngx_http_agentstream_chat_me_t    me;
+    ngx_http_agentstream_loc_conf_t  *conf;
 
     conf = poller->site.conf;
-    known = (ngx_http_agentstream_delivery_me(conf, &me) == NGX_OK);
 
-    rc = conf->chat->platform->poll(call->pool, &call->body, &me, &updates);
+    poller->pool = ngx_create_pool(4096, ngx_cycle->log);
+    if (poller->pool == NULL) {
+        return NGX_ERROR;
+    }
 
+    body.len = call->body.len;
+    body.data = ngx_pstrdup(poller->pool, &call->body);
+
+    if (body.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    poller->known = (ngx_http_agentstream_delivery_me(conf, &me) == NGX_OK);
+
+    rc = conf->chat->platform->poll(poller->pool, &body, &me,
+                                    &poller->updates);
     if (rc != NGX_OK) {
         return rc;
     }
 
-    update = updates.list.elts;
+    poller->next = 0;
 
-    for (i = 0; i < updates.list.nelts; i++) {
-        rc = ngx_http_agentstream_delivery_receive(&poller->site, &update[i],
-                                                   known, call->pool);
+    return ngx_http_agentstream_delivery_poll_take(poller);
+}
+
+
+/* NGX_OK: all of them were recorded; NGX_AGAIN: poll_taken() follows; otherwise
+   they are asked for again, and those that were recorded are recognised */
+
+static ngx_int_t
+ngx_http_agentstream_delivery_poll_take(ngx_http_agentstream_poller_t *poller)
+{
+    ngx_int_t                            rc;
+    ngx_http_agentstream_chat_update_t  *update;
+
+    poller->receipt.handler = ngx_http_agentstream_delivery_poll_taken;
+    poller->receipt.data = poller;
+
+    update = poller->updates.list.elts;
+
+    while (poller->next < poller->updates.list.nelts) {
+        rc = ngx_http_agentstream_delivery_receive(&poller->site,
+                                                   &update[poller->next++],
+                                                   poller->known, poller->pool,
+                                                   &poller->receipt);
         if (rc != NGX_OK) {
             return rc;
         }
     }
 
-    if (updates.offset) {
-        poller->offset = updates.offset;
+    if (poller->updates.offset) {
+        poller->offset = poller->updates.offset;
 
         ngx_http_agentstream_store_chat_save(ngx_http_agentstream_worker->zone,
                                              poller->node, &poller->offset,
@@ -347,4 +465,33 @@ ngx_http_agentstream_delivery_poll_take(ngx_http_agentstream_poller_t *poller,
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_agentstream_delivery_poll_taken(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_poller_t *poller = data;
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_delivery_poll_take(poller);
+    }
+
+    if (rc != NGX_AGAIN) {
+        ngx_http_agentstream_delivery_poll_end(poller, rc);
+    }
+}
+
+
+static void
+ngx_http_agentstream_delivery_poll_end(ngx_http_agentstream_poller_t *poller,
+    ngx_int_t rc)
+{
+    if (poller->pool) {
+        ngx_destroy_pool(poller->pool);
+        poller->pool = NULL;
+    }
+
+    ngx_add_timer(&poller->timer, (rc == NGX_OK)
+                                  ? 1 : NGX_HTTP_AGENTSTREAM_POLL_FULL);
 }

@@ -25,6 +25,9 @@
 static void ngx_http_agentstream_delivery_tell_sender(
     ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_chat_update_t *update, ngx_str_t *text);
+static void ngx_http_agentstream_delivery_kept(void *data, ngx_int_t rc);
+static ngx_int_t ngx_http_agentstream_delivery_received(
+    ngx_http_agentstream_delivery_receipt_t *receipt, ngx_int_t rc);
 static void ngx_http_agentstream_delivery_refuse(
     ngx_http_agentstream_loc_conf_t *conf,
     ngx_http_agentstream_chat_update_t *update, ngx_pool_t *pool);
@@ -34,10 +37,9 @@ ngx_int_t
 ngx_http_agentstream_delivery_receive(
     ngx_http_agentstream_delivery_site_t *site,
     ngx_http_agentstream_chat_update_t *update, ngx_uint_t known,
-    ngx_pool_t *pool)
+    ngx_pool_t *pool, ngx_http_agentstream_delivery_receipt_t *receipt)
 {
     ngx_int_t  rc;
-    ngx_str_t  text;
 
     if (!ngx_http_agentstream_delivery_allowed(site->conf, update)) {
 
@@ -57,10 +59,41 @@ ngx_http_agentstream_delivery_receive(
         return known ? NGX_OK : NGX_BUSY;
     }
 
-    rc = ngx_http_agentstream_delivery_post(site, update, pool);
+    receipt->later.handler = ngx_http_agentstream_delivery_kept;
+    receipt->later.data = receipt;
+    receipt->conf = site->conf;
+    receipt->update = update;
+
+    rc = ngx_http_agentstream_delivery_post(site, update, pool, receipt);
+
+    return (rc == NGX_AGAIN) ? rc
+                             : ngx_http_agentstream_delivery_received(receipt,
+                                                                      rc);
+}
+
+
+/* the store has answered later */
+
+static void
+ngx_http_agentstream_delivery_kept(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_delivery_receipt_t *receipt = data;
+
+    rc = ngx_http_agentstream_delivery_posted(receipt, rc);
+
+    receipt->handler(receipt->data,
+                     ngx_http_agentstream_delivery_received(receipt, rc));
+}
+
+
+static ngx_int_t
+ngx_http_agentstream_delivery_received(
+    ngx_http_agentstream_delivery_receipt_t *receipt, ngx_int_t rc)
+{
+    ngx_str_t  text;
 
     if (rc == NGX_BUSY) {
-        ngx_log_error(NGX_LOG_WARN, pool->log, 0,
+        ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                       "agentstream delivery: no room for an update, the "
                       "platform must send it again");
     }
@@ -68,7 +101,8 @@ ngx_http_agentstream_delivery_receive(
     if (rc == NGX_ABORT) {
         ngx_str_set(&text, "This could not be read: it is too long, or too "
                     "much is waiting here already.");
-        ngx_http_agentstream_delivery_tell_sender(site->conf, update, &text);
+        ngx_http_agentstream_delivery_tell_sender(receipt->conf,
+                                                  receipt->update, &text);
         return NGX_OK;
     }
 
@@ -99,6 +133,14 @@ ngx_http_agentstream_delivery_tell_sender(
     {
         ngx_http_agentstream_delivery_tell(conf, &action);
     }
+}
+
+
+void
+ngx_http_agentstream_delivery_forget(
+    ngx_http_agentstream_delivery_receipt_t *receipt)
+{
+    ngx_http_agentstream_store_chat_cancel(&receipt->later);
 }
 
 

@@ -43,6 +43,8 @@ static ngx_int_t ngx_http_agentstream_delivery_send_out(
     ngx_http_agentstream_delivery_t *d, ngx_msec_t *wait);
 static ngx_int_t ngx_http_agentstream_delivery_send_piece(
     ngx_http_agentstream_delivery_t *d, ngx_msec_t *wait);
+static ngx_uint_t ngx_http_agentstream_delivery_give_up(
+    ngx_http_agentstream_delivery_t *d);
 static ngx_int_t ngx_http_agentstream_delivery_send_tidy(
     ngx_http_agentstream_delivery_t *d, ngx_msec_t *wait);
 static ngx_int_t ngx_http_agentstream_delivery_send_typing(
@@ -57,6 +59,8 @@ static ngx_uint_t ngx_http_agentstream_delivery_might(
     ngx_http_agentstream_delivery_t *d, ngx_uint_t kind, ngx_msec_t *wait);
 static ngx_uint_t ngx_http_agentstream_delivery_crowded(
     ngx_http_agentstream_delivery_t *d, ngx_uint_t kind);
+static ngx_int_t ngx_http_agentstream_delivery_record(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t sending);
 static ngx_uint_t ngx_http_agentstream_delivery_due(ngx_msec_t at,
     ngx_msec_t *wait);
 
@@ -154,7 +158,10 @@ ngx_http_agentstream_delivery_send(ngx_http_agentstream_delivery_t *d)
 
     if (ngx_http_agentstream_delivery_due(d->state.frozen, &wait)) {
 
-        rc = ngx_http_agentstream_delivery_send_out(d, &wait);
+        /* nothing comes between a record and what it is about */
+
+        rc = d->recorded ? NGX_DECLINED
+                         : ngx_http_agentstream_delivery_send_out(d, &wait);
 
         if (rc == NGX_DECLINED) {
             rc = ngx_http_agentstream_delivery_send_piece(d, &wait);
@@ -289,6 +296,34 @@ ngx_http_agentstream_delivery_crowded(ngx_http_agentstream_delivery_t *d,
 }
 
 
+/*
+ * A successor must know that a message is about to be sent, because it may
+ * arrive although nobody knows it.  NGX_OK: it would know; NGX_AGAIN: this is
+ * being stored, and told by kick().
+ */
+
+static ngx_int_t
+ngx_http_agentstream_delivery_record(ngx_http_agentstream_delivery_t *d,
+    ngx_uint_t sending)
+{
+    if (!d->recorded || d->state.sending != sending) {
+        d->recorded = 1;
+        d->state.sending = sending;
+        ngx_http_agentstream_delivery_save(d, 0);
+    }
+
+    if (!ngx_http_agentstream_store_chat_saved(
+                                  ngx_http_agentstream_worker->zone, d->node))
+    {
+        return NGX_AGAIN;
+    }
+
+    d->recorded = 0;
+
+    return NGX_OK;
+}
+
+
 /* these functions return NGX_OK: something is being sent; NGX_DECLINED: nothing
    of this kind is due; NGX_BUSY: it is due, but has to wait, and so does
    everything after it; NGX_ERROR: no memory */
@@ -341,40 +376,47 @@ static ngx_int_t
 ngx_http_agentstream_delivery_send_piece(ngx_http_agentstream_delivery_t *d,
     ngx_msec_t *wait)
 {
+    ngx_int_t                            rc;
+    ngx_uint_t                           again, ready;
     ngx_http_agentstream_piece_t        *piece;
     ngx_http_agentstream_chat_action_t   action;
 
     if (!d->state.running || !d->state.ended || d->pieces.elts == NULL
-        || d->state.sent >= d->pieces.nelts)
+        || d->state.sent >= d->pieces.nelts
+        || ngx_http_agentstream_delivery_give_up(d))
     {
         return NGX_DECLINED;
     }
 
-    if (ngx_time() - d->state.ended > NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "agentstream delivery: an answer could not be delivered "
-                      "for a day, and is given up");
-        d->state.sent = d->pieces.nelts;
-        return NGX_DECLINED;
-    }
+    again = (d->state.sending == NGX_HTTP_AGENTSTREAM_SENDING_PIECE);
+    ready = again && d->recorded;
+    again = again && !d->recorded;
 
-    if (!ngx_http_agentstream_delivery_may(d,
-                  (d->state.sending == NGX_HTTP_AGENTSTREAM_SENDING_PIECE)
-                  ? NGX_HTTP_AGENTSTREAM_CHAT_EDIT
-                  : NGX_HTTP_AGENTSTREAM_CHAT_SEND, wait))
+    if (!ready
+        && !ngx_http_agentstream_delivery_may(d,
+                                          again
+                                          ? NGX_HTTP_AGENTSTREAM_CHAT_EDIT
+                                          : NGX_HTTP_AGENTSTREAM_CHAT_SEND,
+                                          wait))
     {
         return NGX_BUSY;
     }
 
-    if (d->state.sending == NGX_HTTP_AGENTSTREAM_SENDING_PIECE) {
-        /* it may have arrived, but nobody knows it: it is not sent again, but
-           put into the message that is there already */
+    /* it may have arrived, but nobody knows it: it is not sent again, but put
+       into the message that is there already */
 
-        if (d->state.shown.len == 0) {
-            ngx_http_agentstream_delivery_doubt(d);
-            ngx_http_agentstream_delivery_kick(d);
-            return NGX_BUSY;
-        }
+    if (again && d->state.shown.len == 0) {
+        ngx_http_agentstream_delivery_doubt(d);
+        ngx_http_agentstream_delivery_kick(d);
+        return NGX_BUSY;
+    }
+
+    if (!again
+        && ngx_http_agentstream_delivery_record(d,
+                                          NGX_HTTP_AGENTSTREAM_SENDING_PIECE)
+           != NGX_OK)
+    {
+        return NGX_BUSY;
     }
 
     piece = d->pieces.elts;
@@ -386,7 +428,7 @@ ngx_http_agentstream_delivery_send_piece(ngx_http_agentstream_delivery_t *d,
     action.text = d->plain ? piece->plain : piece->markup;
     action.markup = !d->plain;
 
-    if (d->state.sending == NGX_HTTP_AGENTSTREAM_SENDING_PIECE) {
+    if (again) {
         action.kind = NGX_HTTP_AGENTSTREAM_CHAT_EDIT;
         action.message = ngx_http_agentstream_delivery_get_id(&d->state.shown);
 
@@ -397,14 +439,35 @@ ngx_http_agentstream_delivery_send_piece(ngx_http_agentstream_delivery_t *d,
             action.message = ngx_http_agentstream_delivery_get_id(
                                                             &d->state.reply);
         }
-
-        d->state.sending = NGX_HTTP_AGENTSTREAM_SENDING_PIECE;
-        ngx_http_agentstream_delivery_save(d, 0);
     }
 
-    return ngx_http_agentstream_delivery_call(d,
+    rc = ngx_http_agentstream_delivery_call(d,
                                          NGX_HTTP_AGENTSTREAM_DELIVERY_PIECE,
                                          &action);
+
+    if (rc != NGX_OK) {
+        /* it was certainly not sent */
+        d->recorded = !again;
+    }
+
+    return rc;
+}
+
+
+static ngx_uint_t
+ngx_http_agentstream_delivery_give_up(ngx_http_agentstream_delivery_t *d)
+{
+    if (ngx_time() - d->state.ended <= NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP) {
+        return 0;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "agentstream delivery: an answer could not be delivered for "
+                  "a day, and is given up");
+
+    d->state.sent = d->pieces.nelts;
+
+    return 1;
 }
 
 
@@ -430,7 +493,8 @@ ngx_http_agentstream_delivery_send_tidy(ngx_http_agentstream_delivery_t *d,
                                               NGX_HTTP_AGENTSTREAM_CHAT_EDIT))
     {
         ngx_http_agentstream_count(CHAT_ANSWERS, 1);
-        ngx_http_agentstream_count(CHAT_SECONDS, ngx_time() - d->state.ended);
+        ngx_http_agentstream_count(CHAT_SECONDS,
+                                   ngx_max(ngx_time() - d->state.ended, 0));
 
         ngx_http_agentstream_delivery_finish(d);
         return NGX_BUSY;
@@ -542,7 +606,8 @@ ngx_http_agentstream_delivery_send_progress(
         return NGX_DECLINED;
     }
 
-    if (!ngx_http_agentstream_delivery_might(d,
+    if (!d->recorded
+        && !ngx_http_agentstream_delivery_might(d,
                                            d->state.shown.len
                                            ? NGX_HTTP_AGENTSTREAM_CHAT_EDIT
                                            : NGX_HTTP_AGENTSTREAM_CHAT_CREATE,
@@ -565,6 +630,14 @@ ngx_http_agentstream_delivery_send_view(ngx_http_agentstream_delivery_t *d,
     ngx_http_agentstream_piece_t         piece;
     ngx_http_agentstream_view_args_t     args;
     ngx_http_agentstream_chat_action_t   action;
+
+    if (d->state.shown.len == 0
+        && ngx_http_agentstream_delivery_record(d,
+                                       NGX_HTTP_AGENTSTREAM_SENDING_PROGRESS)
+           != NGX_OK)
+    {
+        return NGX_BUSY;
+    }
 
     pool = ngx_create_pool(4096, ngx_cycle->log);
     if (pool == NULL) {
@@ -589,8 +662,6 @@ ngx_http_agentstream_delivery_send_view(ngx_http_agentstream_delivery_t *d,
 
         } else {
             action.kind = NGX_HTTP_AGENTSTREAM_CHAT_CREATE;
-            d->state.sending = NGX_HTTP_AGENTSTREAM_SENDING_PROGRESS;
-            ngx_http_agentstream_delivery_save(d, 0);
         }
 
         d->version = d->view.version;

@@ -29,6 +29,7 @@ static void ngx_http_agentstream_delivery_sent(void *data,
     ngx_http_agentstream_outcome_t *outcome);
 static void ngx_http_agentstream_delivery_no_turn(
     ngx_http_agentstream_delivery_t *d, const char *reason);
+static void ngx_http_agentstream_delivery_known(void *data, ngx_int_t rc);
 static ngx_uint_t ngx_http_agentstream_delivery_ready(void *data);
 static ngx_int_t ngx_http_agentstream_delivery_take(void *data,
     ngx_http_agentstream_batch_t *batch);
@@ -319,9 +320,37 @@ ngx_http_agentstream_delivery_follow(ngx_http_agentstream_delivery_t *d)
 
     d->typing = 1;
 
+    /* another machine may have the turn */
+
+    d->looking.handler = ngx_http_agentstream_delivery_known;
+    d->looking.data = d;
+
     turn = ngx_http_agentstream_delivery_get_id(&d->state.turn);
 
+    if (ngx_http_agentstream_store_watch(ngx_http_agentstream_worker->zone,
+                                         &d->watch, &d->turn_target.key, &turn,
+                                         0, &d->looking)
+        == NGX_AGAIN)
+    {
+        return NGX_OK;
+    }
+
     return ngx_http_agentstream_follower_read(f, &turn);
+}
+
+
+static void
+ngx_http_agentstream_delivery_known(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_delivery_t *d = data;
+
+    ngx_str_t  turn;
+
+    turn = ngx_http_agentstream_delivery_get_id(&d->state.turn);
+
+    if (ngx_http_agentstream_follower_read(&d->follower, &turn) != NGX_OK) {
+        ngx_http_agentstream_delivery_lost(d, NGX_ERROR);
+    }
 }
 
 
@@ -460,6 +489,10 @@ ngx_http_agentstream_delivery_end_turn(ngx_http_agentstream_delivery_t *d)
         return;
     }
 
+    ngx_http_agentstream_store_unwatch(ngx_http_agentstream_worker->zone,
+                                       &d->watch);
+    ngx_memzero(&d->watch, sizeof(ngx_http_agentstream_store_watch_t));
+
     ngx_http_agentstream_follower_close(&d->follower);
     ngx_http_agentstream_view_destroy(&d->view);
     ngx_memzero(&d->view, sizeof(ngx_http_agentstream_view_t));
@@ -470,6 +503,7 @@ ngx_http_agentstream_delivery_end_turn(ngx_http_agentstream_delivery_t *d)
 
     d->turn = NULL;
     d->typing = 0;
+    d->recorded = 0;
 }
 
 

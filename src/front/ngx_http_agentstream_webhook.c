@@ -19,6 +19,20 @@
 #include "ngx_http_agentstream_webhook.h"
 
 
+/* a request whose updates are being recorded, one after the other */
+
+typedef struct {
+    ngx_http_request_t                  *request;
+    ngx_http_agentstream_delivery_site_t
+                                         site;
+    ngx_http_agentstream_chat_updates_t  updates;
+    ngx_uint_t                           next;
+    ngx_uint_t                           known;    /* the bot knows its name */
+    ngx_http_agentstream_delivery_receipt_t
+                                         receipt;
+} ngx_http_agentstream_webhook_t;
+
+
 static ngx_int_t ngx_http_agentstream_webhook_challenge(
     ngx_http_request_t *r, ngx_http_agentstream_loc_conf_t *conf);
 static void ngx_http_agentstream_webhook_body_handler(ngx_http_request_t *r);
@@ -26,6 +40,12 @@ static ngx_int_t ngx_http_agentstream_webhook_body(ngx_http_request_t *r,
     ngx_str_t *body);
 static ngx_int_t ngx_http_agentstream_webhook_read(ngx_http_request_t *r,
     ngx_str_t *body);
+static ngx_int_t ngx_http_agentstream_webhook_record(
+    ngx_http_agentstream_webhook_t *hook);
+static void ngx_http_agentstream_webhook_recorded(void *data, ngx_int_t rc);
+static void ngx_http_agentstream_webhook_cleanup(void *data);
+static ngx_int_t ngx_http_agentstream_webhook_refuse(ngx_http_request_t *r,
+    ngx_int_t rc);
 static ngx_int_t ngx_http_agentstream_webhook_genuine(ngx_http_request_t *r,
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *body);
 static ngx_int_t ngx_http_agentstream_webhook_header(ngx_http_request_t *r,
@@ -118,7 +138,9 @@ ngx_http_agentstream_webhook_body_handler(ngx_http_request_t *r)
         rc = ngx_http_agentstream_webhook_read(r, &body);
     }
 
-    ngx_http_finalize_request(r, rc);
+    if (rc != NGX_AGAIN) {
+        ngx_http_finalize_request(r, rc);
+    }
 }
 
 
@@ -178,13 +200,11 @@ ngx_http_agentstream_webhook_body(ngx_http_request_t *r, ngx_str_t *body)
 static ngx_int_t
 ngx_http_agentstream_webhook_read(ngx_http_request_t *r, ngx_str_t *body)
 {
-    ngx_int_t                              rc;
-    ngx_uint_t                             i, known;
-    ngx_http_agentstream_chat_me_t         me;
-    ngx_http_agentstream_loc_conf_t       *conf;
-    ngx_http_agentstream_chat_update_t    *update;
-    ngx_http_agentstream_chat_updates_t    updates;
-    ngx_http_agentstream_delivery_site_t   site;
+    ngx_int_t                         rc;
+    ngx_pool_cleanup_t               *cln;
+    ngx_http_agentstream_chat_me_t    me;
+    ngx_http_agentstream_webhook_t   *hook;
+    ngx_http_agentstream_loc_conf_t  *conf;
 
     conf = ngx_http_get_module_loc_conf(r, ngx_http_agentstream_module);
 
@@ -197,9 +217,23 @@ ngx_http_agentstream_webhook_read(ngx_http_request_t *r, ngx_str_t *body)
                : NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    known = (ngx_http_agentstream_delivery_me(conf, &me) == NGX_OK);
+    cln = ngx_pool_cleanup_add(r->pool,
+                               sizeof(ngx_http_agentstream_webhook_t));
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
-    rc = conf->chat->platform->parse(r->pool, body, &me, &updates);
+    hook = cln->data;
+    ngx_memzero(hook, sizeof(ngx_http_agentstream_webhook_t));
+
+    cln->handler = ngx_http_agentstream_webhook_cleanup;
+
+    hook->request = r;
+    hook->receipt.handler = ngx_http_agentstream_webhook_recorded;
+    hook->receipt.data = hook;
+    hook->known = (ngx_http_agentstream_delivery_me(conf, &me) == NGX_OK);
+
+    rc = conf->chat->platform->parse(r->pool, body, &me, &hook->updates);
 
     if (rc != NGX_OK) {
         return ngx_http_agentstream_webhook_reply(r,
@@ -209,32 +243,101 @@ ngx_http_agentstream_webhook_read(ngx_http_request_t *r, ngx_str_t *body)
                                         NULL);
     }
 
-    if (ngx_http_agentstream_webhook_site(r, conf, &site) != NGX_OK) {
+    if (ngx_http_agentstream_webhook_site(r, conf, &hook->site) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    update = updates.list.elts;
+    return ngx_http_agentstream_webhook_record(hook);
+}
 
-    for (i = 0; i < updates.list.nelts; i++) {
 
-        if (update[i].kind == NGX_HTTP_AGENTSTREAM_CHAT_HANDSHAKE) {
+/* NGX_AGAIN: webhook_recorded() follows; otherwise the result of the request */
+
+static ngx_int_t
+ngx_http_agentstream_webhook_record(ngx_http_agentstream_webhook_t *hook)
+{
+    ngx_int_t                            rc;
+    ngx_http_request_t                  *r;
+    ngx_http_agentstream_chat_update_t  *update;
+
+    r = hook->request;
+
+    while (hook->next < hook->updates.list.nelts) {
+        update = hook->updates.list.elts;
+        update += hook->next++;
+
+        if (update->kind == NGX_HTTP_AGENTSTREAM_CHAT_HANDSHAKE) {
             return ngx_http_agentstream_webhook_reply(r, NGX_HTTP_OK,
-                                                      &update[i].text);
+                                                      &update->text);
         }
 
-        rc = ngx_http_agentstream_delivery_receive(&site, &update[i], known,
-                                                   r->pool);
+        rc = ngx_http_agentstream_delivery_receive(&hook->site, update,
+                                                   hook->known, r->pool,
+                                                   &hook->receipt);
+        if (rc == NGX_AGAIN) {
+            /* whatever happens to the connection meanwhile, the platform is
+               told when it is known */
+
+            r->read_event_handler = ngx_http_block_reading;
+            r->write_event_handler = ngx_http_request_empty_handler;
+            return rc;
+        }
+
         if (rc != NGX_OK) {
-            /* what was recorded before is recognised when it comes again */
-            return ngx_http_agentstream_webhook_reply(r,
-                                        (rc == NGX_BUSY)
-                                        ? NGX_HTTP_SERVICE_UNAVAILABLE
-                                        : NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                        NULL);
+            return ngx_http_agentstream_webhook_refuse(r, rc);
         }
     }
 
     return ngx_http_agentstream_webhook_reply(r, NGX_HTTP_OK, NULL);
+}
+
+
+/* the store has answered later */
+
+static void
+ngx_http_agentstream_webhook_recorded(void *data, ngx_int_t rc)
+{
+    ngx_http_agentstream_webhook_t *hook = data;
+
+    ngx_connection_t    *c;
+    ngx_http_request_t  *r;
+
+    r = hook->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    rc = (rc == NGX_OK)
+         ? ngx_http_agentstream_webhook_record(hook)
+         : ngx_http_agentstream_webhook_refuse(r, rc);
+
+    if (rc != NGX_AGAIN) {
+        ngx_http_finalize_request(r, rc);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_agentstream_webhook_cleanup(void *data)
+{
+    ngx_http_agentstream_webhook_t *hook = data;
+
+    ngx_http_agentstream_delivery_forget(&hook->receipt);
+}
+
+
+/* what was recorded before is recognised when it comes again */
+
+static ngx_int_t
+ngx_http_agentstream_webhook_refuse(ngx_http_request_t *r, ngx_int_t rc)
+{
+    return ngx_http_agentstream_webhook_reply(r,
+                                          (rc == NGX_BUSY)
+                                          ? NGX_HTTP_SERVICE_UNAVAILABLE
+                                          : NGX_HTTP_INTERNAL_SERVER_ERROR,
+                                          NULL);
 }
 
 

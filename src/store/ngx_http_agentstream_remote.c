@@ -65,7 +65,17 @@ static ngx_http_agentstream_store_remote_t  ngx_http_agentstream_remote = {
     ngx_http_agentstream_remote_queue,
     ngx_http_agentstream_remote_watch,
     ngx_http_agentstream_remote_unwatch,
-    ngx_http_agentstream_remote_copy
+    ngx_http_agentstream_remote_copy,
+    ngx_http_agentstream_remote_chat_local,
+    ngx_http_agentstream_remote_chat_post,
+    ngx_http_agentstream_remote_chat_claim,
+    ngx_http_agentstream_remote_chat_cancel,
+    ngx_http_agentstream_remote_chat_look,
+    ngx_http_agentstream_remote_chat_save,
+    ngx_http_agentstream_remote_chat_saved,
+    ngx_http_agentstream_remote_chat_mine,
+    ngx_http_agentstream_remote_chat_leave,
+    ngx_http_agentstream_remote_chat_machines
 };
 
 #endif
@@ -102,6 +112,7 @@ ngx_http_agentstream_remote_init_worker(ngx_cycle_t *cycle,
     ngx_rbtree_init(&remote->tree, &remote->sentinel,
                     ngx_str_rbtree_insert_value);
 
+    ngx_http_agentstream_remote_init_chats(remote);
     ngx_http_agentstream_remote_name(remote);
 
     zone->held = 1;
@@ -179,6 +190,7 @@ ngx_http_agentstream_remote_exit_worker(ngx_http_agentstream_zone_t *zone)
                                    ngx_http_agentstream_remote_turn_t, queue));
     }
 
+    ngx_http_agentstream_remote_close_chats(remote);
     ngx_http_agentstream_remote_close_sessions(remote);
 
 #endif
@@ -353,6 +365,8 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
         return;
     }
 
+    ngx_http_agentstream_remote_renew_chats(remote);
+
     /* it began when it was asked for, at the latest */
 
     remote->lease = remote->renewed + NGX_HTTP_AGENTSTREAM_LEASE;
@@ -367,6 +381,7 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
         ngx_http_agentstream_redis_good(&remote->commands);
         ngx_http_agentstream_remote_replicas(remote, 1);
         ngx_http_agentstream_remote_back(remote);
+        ngx_http_agentstream_remote_back_chats(remote);
         ngx_http_agentstream_remote_subscribe_all(remote);
     }
 }
@@ -406,6 +421,7 @@ ngx_http_agentstream_remote_messages_handler(void *data)
                                               NULL);
 
     ngx_http_agentstream_remote_subscribe_all(remote);
+    ngx_http_agentstream_remote_ask_chats(remote);
 }
 
 
@@ -460,6 +476,7 @@ ngx_http_agentstream_remote_tick_handler(ngx_event_t *ev)
     }
 
     ngx_http_agentstream_remote_touch(remote);
+    ngx_http_agentstream_remote_tick_chats(remote);
     ngx_http_agentstream_remote_tick_sessions(remote);
 }
 

@@ -23,8 +23,9 @@
  * of them is stored (remote_put), and whether replicas have it, too
  * (remote_replica), how they begin and are taken over (remote_claim), the
  * sessions that somebody here looks at (remote_session), the turns of other
- * machines (remote_mirror) and their records (remote_copy), the scripts
- * (remote_script).
+ * machines (remote_mirror) and their records (remote_copy), the chats of this
+ * worker (remote_chat), what is stored of them (remote_chat_put), what is done
+ * to those of others (remote_chat_post), the scripts (remote_script).
  */
 
 
@@ -39,6 +40,10 @@
 
 /* an answer that takes longer shows that Redis was away */
 #define NGX_HTTP_AGENTSTREAM_SLOW          1500
+
+/* seconds after which Redis forgets a chat that is not used: as long as
+   Telegram sends an update again */
+#define NGX_HTTP_AGENTSTREAM_CHAT_TTL      86400
 
 /* seconds after which Redis forgets a running turn without an owner, and time
    in ms after which its owner renews that */
@@ -59,6 +64,11 @@ typedef enum {
     NGX_HTTP_AGENTSTREAM_SCRIPT_LOOK,
     NGX_HTTP_AGENTSTREAM_SCRIPT_INTERRUPT,
     NGX_HTTP_AGENTSTREAM_SCRIPT_QUEUE,
+    NGX_HTTP_AGENTSTREAM_SCRIPT_POST,
+    NGX_HTTP_AGENTSTREAM_SCRIPT_TAKE,
+    NGX_HTTP_AGENTSTREAM_SCRIPT_SAVE,
+    NGX_HTTP_AGENTSTREAM_SCRIPT_MEND,
+    NGX_HTTP_AGENTSTREAM_SCRIPT_SEEK,
 
     NGX_HTTP_AGENTSTREAM_SCRIPTS
 } ngx_http_agentstream_script_e;
@@ -182,6 +192,73 @@ typedef struct {
 } ngx_http_agentstream_remote_mirror_t;
 
 
+/*
+ * A chat of this worker, on the heap, with what Redis has of it and what it
+ * does not have yet.  It outlives its owner's interest: what was saved, and
+ * that the chat was left, must reach Redis.
+ */
+
+typedef struct {
+    ngx_str_node_t                       sn;       /* by its key, unless it is
+                                                      being left */
+    ngx_queue_t                          queue;
+    ngx_http_agentstream_remote_t       *remote;
+    ngx_http_agentstream_chat_node_t    *node;     /* the owner's handle */
+    ngx_str_t                            base;     /* of its keys */
+    ngx_str_t                            place;
+    ngx_http_agentstream_store_chat_claim_t
+                                        *claim;
+    ngx_http_agentstream_later_t        *claiming;
+    ngx_http_agentstream_later_pt        handler;  /* NULL: being left */
+    void                                *data;
+
+    uint64_t                             epoch;
+    ngx_uint_t                           version;  /* of what was saved */
+    ngx_uint_t                           sent;     /* on its way to Redis */
+    ngx_uint_t                           acked;    /* Redis has it */
+    uint64_t                             removed[
+                                           NGX_HTTP_AGENTSTREAM_CHAT_ENTRIES];
+    ngx_uint_t                           nremoved; /* entries to be taken
+                                                      out */
+    ngx_uint_t                           nsent;    /* of them, on the way */
+    size_t                               size;     /* of the state */
+    ngx_uint_t                           term;     /* in which Redis has said
+                                                      that the chat is ours */
+    ngx_msec_t                           heard;    /* when it has, last */
+
+    unsigned                             live:1;   /* it was claimed */
+    unsigned                             inflight:1;
+    unsigned                             ask:1;    /* there may be entries, or
+                                                      another owner */
+    unsigned                             leaving:1;
+    unsigned                             left:1;   /* Redis is being told */
+} ngx_http_agentstream_remote_chat_t;
+
+
+/* something that is being put into an inbox, on the heap */
+
+typedef struct {
+    ngx_queue_t                          queue;
+    ngx_http_agentstream_remote_t       *remote;
+    ngx_http_agentstream_later_t        *later;    /* NULL: cancelled */
+} ngx_http_agentstream_remote_post_t;
+
+
+/* the chats of this worker */
+
+typedef struct {
+    ngx_queue_t                          chats;
+    ngx_rbtree_t                         tree;
+    ngx_rbtree_node_t                    sentinel;
+    ngx_queue_t                          posts;
+    ngx_uint_t                           term;     /* ascends each time when
+                                                      our lease may have
+                                                      ended */
+    ngx_uint_t                           machines; /* that have chats */
+    ngx_uint_t                           seeking;
+} ngx_http_agentstream_remote_chats_t;
+
+
 struct ngx_http_agentstream_remote_s {
     ngx_http_agentstream_zone_t         *zone;
     ngx_http_agentstream_redis_conf_t   *conf;
@@ -213,6 +290,7 @@ struct ngx_http_agentstream_remote_s {
     u_char                               owner_data[64];
 
     ngx_queue_t                          turns;
+    ngx_http_agentstream_remote_chats_t  chats;
     ngx_queue_t                          sessions;
     ngx_rbtree_t                         tree;     /* of the sessions */
     ngx_rbtree_node_t                    sentinel;
@@ -308,6 +386,69 @@ ngx_uint_t ngx_http_agentstream_remote_mine(ngx_http_agentstream_zone_t *zone,
 ngx_uint_t ngx_http_agentstream_remote_viewed(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_uint_t watched);
+
+
+/* chats */
+
+void ngx_http_agentstream_remote_init_chats(
+    ngx_http_agentstream_remote_t *remote);
+void ngx_http_agentstream_remote_close_chats(
+    ngx_http_agentstream_remote_t *remote);
+/* the lease was renewed; Redis is back; from time to time */
+void ngx_http_agentstream_remote_renew_chats(
+    ngx_http_agentstream_remote_t *remote);
+void ngx_http_agentstream_remote_back_chats(
+    ngx_http_agentstream_remote_t *remote);
+void ngx_http_agentstream_remote_tick_chats(
+    ngx_http_agentstream_remote_t *remote);
+/* messages may have been missed */
+void ngx_http_agentstream_remote_ask_chats(
+    ngx_http_agentstream_remote_t *remote);
+/* this worker's chat has a new entry */
+void ngx_http_agentstream_remote_chat_entered(
+    ngx_http_agentstream_remote_t *remote, ngx_str_t *key);
+ngx_http_agentstream_remote_chat_t *ngx_http_agentstream_remote_find_chat(
+    ngx_http_agentstream_remote_t *remote, ngx_str_t *key);
+void ngx_http_agentstream_remote_free_chat(
+    ngx_http_agentstream_remote_chat_t *chat);
+/* it is not found any more */
+void ngx_http_agentstream_remote_hide_chat(
+    ngx_http_agentstream_remote_chat_t *chat);
+/* copies entries from the reply, from this element on */
+void ngx_http_agentstream_remote_enter_chat(
+    ngx_http_agentstream_remote_chat_t *chat, redisReply *reply,
+    ngx_uint_t i);
+/* sends what Redis does not have */
+void ngx_http_agentstream_remote_push_chat(
+    ngx_http_agentstream_remote_chat_t *chat);
+/* whoever serves chats is told of one that nobody serves */
+void ngx_http_agentstream_remote_offer_chat(
+    ngx_http_agentstream_remote_t *remote, ngx_str_t *key);
+
+ngx_uint_t ngx_http_agentstream_remote_chat_local(
+    ngx_http_agentstream_zone_t *zone);
+ngx_int_t ngx_http_agentstream_remote_chat_post(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_chat_post_t *post,
+    ngx_http_agentstream_later_t *later);
+ngx_int_t ngx_http_agentstream_remote_chat_claim(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
+    ngx_http_agentstream_store_chat_claim_t *claim,
+    ngx_http_agentstream_later_t *later);
+void ngx_http_agentstream_remote_chat_cancel(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_later_t *later);
+void ngx_http_agentstream_remote_chat_look(ngx_http_agentstream_zone_t *zone);
+void ngx_http_agentstream_remote_chat_save(
+    ngx_http_agentstream_chat_node_t *node, void *state, size_t size,
+    ngx_uint_t busy, uint64_t number);
+ngx_uint_t ngx_http_agentstream_remote_chat_saved(
+    ngx_http_agentstream_chat_node_t *node);
+ngx_uint_t ngx_http_agentstream_remote_chat_mine(
+    ngx_http_agentstream_chat_node_t *node);
+void ngx_http_agentstream_remote_chat_leave(
+    ngx_http_agentstream_chat_node_t *node);
+ngx_uint_t ngx_http_agentstream_remote_chat_machines(
+    ngx_http_agentstream_zone_t *zone);
 
 
 /* sessions, and turns of other machines */

@@ -246,6 +246,177 @@ static const char  ngx_http_agentstream_script_queue[] =
 "return {'OK'}\n";
 
 
+/*
+ * Chats.  ARGV: base, key, place, two hashes of names, entry, the most entries,
+ * time to live, number of the last name to be kept.  Its owner is told, if it
+ * lives.
+ */
+
+static const char  ngx_http_agentstream_script_post[] =
+"#!lua\n"
+"local base, key, place, a, b, entry, max, ttl, seen = unpack(ARGV)\n"
+"local call = redis.call\n"
+"local h, e, d = base .. 'h', base .. 'e', base .. 'd'\n"
+"if (a ~= '' and call('LPOS', d, a)) or (b ~= '' and call('LPOS', d, b))"
+" then\n"
+"  return {'DECLINED'} end\n"
+"if call('HLEN', e) >= tonumber(max) then return {'BUSY'} end\n"
+"local n = call('HINCRBY', h, 'number', 1)\n"
+"call('HSET', h, 'place', place)\n"
+"call('HSET', e, n, entry)\n"
+"if a ~= '' then call('LPUSH', d, a) end\n"
+"if b ~= '' then call('LPUSH', d, b) end\n"
+"call('LTRIM', d, 0, seen)\n"
+"call('EXPIRE', h, ttl) call('EXPIRE', e, ttl) call('EXPIRE', d, ttl)\n"
+"local owner = call('HGET', h, 'owner') or '-'\n"
+"call('SADD', 'as1:o:' .. owner, key) call('SADD', 'as1:o', owner)\n"
+"if call('EXISTS', 'as1:w:' .. owner) == 1 then\n"
+"  call('SPUBLISH', 'as1:i:' .. owner, 'C ' .. key) end\n"
+"return {'OK'}\n";
+
+
+/* what several scripts need: time in ms, and the entries after a number, in
+   order, added to a reply */
+
+#define NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT                                      \
+"local call = redis.call\n"                                                   \
+"local function now()\n"                                                      \
+"  local t = call('TIME')\n"                                                  \
+"  return t[1] * 1000 + math.floor(t[2] / 1000)\n"                            \
+"end\n"                                                                       \
+"local function add(out, e, last)\n"                                          \
+"  local f, n = call('HGETALL', e), {}\n"                                     \
+"  for i = 1, #f, 2 do\n"                                                     \
+"    if tonumber(f[i]) > last then n[#n + 1] = {tonumber(f[i]), f[i + 1]}"    \
+" end\n"                                                                      \
+"  end\n"                                                                     \
+"  table.sort(n, function(x, y) return x[1] < y[1] end)\n"                    \
+"  for i = 1, #n do\n"                                                        \
+"    out[#out + 1] = tostring(n[i][1]) out[#out + 1] = n[i][2] end\n"         \
+"  return out\n"                                                              \
+"end\n"
+
+
+/* ARGV: base, key, owner, time to live, place of a chat that is made if it is
+   not there, "1": an owner without a lease is dead */
+
+static const char  ngx_http_agentstream_script_take[] =
+"#!lua flags=allow-oom\n"
+"local base, key, me, ttl, create, steady = unpack(ARGV)\n"
+NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
+"local h, e = base .. 'h', base .. 'e'\n"
+"if create ~= '' then call('HSET', h, 'place', create) end\n"
+"local f = call('HMGET', h, 'owner', 'place', 'state', 'at', 'busy')\n"
+"if not f[2] then return {'NONE'} end\n"
+"local old = f[1] or '-'\n"
+"if old ~= me and old ~= '-'"
+" and (steady == '0' or call('EXISTS', 'as1:w:' .. old) == 1) then\n"
+"  return {'DECLINED'} end\n"
+"local epoch = call('HINCRBY', h, 'epoch', 1)\n"
+"call('HSET', h, 'owner', me)\n"
+"call('SREM', 'as1:o:' .. old, key)\n"
+"call('SADD', 'as1:o:' .. me, key) call('SADD', 'as1:o', me)\n"
+"call('EXPIRE', h, ttl) call('EXPIRE', e, ttl)\n"
+"local age = 0\n"
+"if f[4] then age = now() - tonumber(f[4]) end\n"
+"return add({'OK', tostring(epoch), f[2], f[3] or '', tostring(age),"
+" f[5] or '0'}, e, 0)\n";
+
+
+/*
+ * ARGV: base, key, owner, epoch, time to live, last entry that the owner has,
+ * "1": the owner leaves, busy, state ("": it has not changed), entries to be
+ * taken out.  NOKEY: Redis has lost the chat, and perhaps a new one was made.
+ */
+
+static const char  ngx_http_agentstream_script_save[] =
+"#!lua flags=allow-oom\n"
+"local base, key, me, epoch, ttl, last, leave, busy, state ="
+" unpack(ARGV, 1, 9)\n"
+NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
+"local h, e = base .. 'h', base .. 'e'\n"
+"local f = call('HMGET', h, 'owner', 'epoch')\n"
+"if f[1] ~= me or f[2] ~= epoch then\n"
+"  if tonumber(f[2] or 0) > tonumber(epoch)"
+" or (f[2] == epoch and f[1] == '-') then return {'FENCED'} end\n"
+"  return {'NOKEY'}\n"
+"end\n"
+"if state ~= '' then\n"
+"  call('HSET', h, 'state', state, 'busy', busy, 'at', now()) end\n"
+"for i = 10, #ARGV do call('HDEL', e, ARGV[i]) end\n"
+"call('EXPIRE', h, ttl) call('EXPIRE', e, ttl)\n"
+"if leave == '1' then\n"
+"  call('HSET', h, 'owner', '-')\n"
+"  call('SREM', 'as1:o:' .. me, key)\n"
+"  if busy == '0' and call('HLEN', e) == 0 then return {'OK'} end\n"
+"  call('SADD', 'as1:o:-', key) call('SADD', 'as1:o', '-')\n"
+"  return {'OK', 'LEFT'}\n"
+"end\n"
+"return add({'OK'}, e, tonumber(last))\n";
+
+
+/* ARGV: base, key, owner, epoch, time to live, number, busy, place, state, then
+   entries with their numbers: Redis has lost the chat.  What has come
+   meanwhile is put behind them */
+
+static const char  ngx_http_agentstream_script_mend[] =
+"#!lua\n"
+"local base, key, me, epoch, ttl, number, busy, place, state ="
+" unpack(ARGV, 1, 9)\n"
+NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
+"local h, e = base .. 'h', base .. 'e'\n"
+"local f = call('HMGET', h, 'owner', 'epoch')\n"
+"if tonumber(f[2] or 0) > tonumber(epoch) then return {'FENCED'} end\n"
+"if f[1] then call('SREM', 'as1:o:' .. f[1], key) end\n"
+"local more = add({}, e, 0)\n"
+"call('DEL', e)\n"
+"for i = 10, #ARGV, 2 do call('HSET', e, ARGV[i], ARGV[i + 1]) end\n"
+"for i = 2, #more, 2 do\n"
+"  number = tostring(tonumber(number) + 1)\n"
+"  call('HSET', e, number, more[i])\n"
+"end\n"
+"epoch = tostring(tonumber(epoch) + 1)\n"
+"call('HSET', h, 'owner', me, 'epoch', epoch, 'number', number,"
+" 'place', place, 'state', state, 'busy', busy, 'at', now())\n"
+"call('SADD', 'as1:o:' .. me, key) call('SADD', 'as1:o', me)\n"
+"call('EXPIRE', h, ttl) call('EXPIRE', e, ttl)\n"
+"return {'OK', epoch}\n";
+
+
+/*
+ * ARGV: the name of our machine, then its workers that live: the leases of the
+ * others are over, except those of workers without a slot, of which we do not
+ * know.  Returns the number of machines that have chats, and some chats whose
+ * owner is dead; one worker of all gets them, once a second.
+ */
+
+static const char  ngx_http_agentstream_script_seek[] =
+"#!lua flags=allow-oom\n"
+"local call = redis.call\n"
+"local alive, seen, n, out = {}, {}, 0, {}\n"
+"for i = 2, #ARGV do alive[ARGV[i]] = true end\n"
+"local first = call('SET', 'as1:l', 1, 'NX', 'PX', 900)\n"
+"for _, owner in ipairs(call('SMEMBERS', 'as1:o')) do\n"
+"  local w = 'as1:w:' .. owner\n"
+"  local machine = string.match(owner, '^[^-]*')\n"
+"  if machine == ARGV[1] and not alive[owner]"
+" and not string.find(owner, '-256-', 1, true) then call('DEL', w) end\n"
+"  if call('SCARD', 'as1:o:' .. owner) == 0 then\n"
+"    call('SREM', 'as1:o', owner)\n"
+"  elseif call('EXISTS', w) == 1 then\n"
+"    if not seen[machine] then seen[machine] = true n = n + 1 end\n"
+"  elseif first then\n"
+"    for _, key in ipairs(call('SRANDMEMBER', 'as1:o:' .. owner, 64)) do\n"
+"      if call('EXISTS', 'as1:{' .. key .. '}:h') == 1 then\n"
+"        out[#out + 1] = key\n"
+"      else call('SREM', 'as1:o:' .. owner, key) end\n"
+"    end\n"
+"  end\n"
+"end\n"
+"table.insert(out, 1, tostring(n))\n"
+"return out\n";
+
+
 ngx_str_t  ngx_http_agentstream_scripts[] = {
     ngx_string(ngx_http_agentstream_script_lease),
     ngx_string(ngx_http_agentstream_script_create),
@@ -255,7 +426,12 @@ ngx_str_t  ngx_http_agentstream_scripts[] = {
     ngx_string(ngx_http_agentstream_script_undo),
     ngx_string(ngx_http_agentstream_script_look),
     ngx_string(ngx_http_agentstream_script_interrupt),
-    ngx_string(ngx_http_agentstream_script_queue)
+    ngx_string(ngx_http_agentstream_script_queue),
+    ngx_string(ngx_http_agentstream_script_post),
+    ngx_string(ngx_http_agentstream_script_take),
+    ngx_string(ngx_http_agentstream_script_save),
+    ngx_string(ngx_http_agentstream_script_mend),
+    ngx_string(ngx_http_agentstream_script_seek)
 };
 
 #endif

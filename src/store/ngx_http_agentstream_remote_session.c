@@ -587,6 +587,11 @@ ngx_http_agentstream_remote_message(void *data, redisReply *reply)
         return;
     }
 
+    if (payload.data[0] == 'C') {
+        ngx_http_agentstream_remote_chat_entered(remote, &id);
+        return;
+    }
+
     if (channel.len < sizeof("as1:{}:c") - 1) {
         return;
     }

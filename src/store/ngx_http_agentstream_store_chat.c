@@ -13,14 +13,16 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include "ngx_http_agentstream_store_chat.h"
-#include "ngx_http_agentstream_zone.h"
+#include "ngx_http_agentstream_store_int.h"
 
 
 /* number of chats, or of buckets, that are looked at under one lock */
 #define NGX_HTTP_AGENTSTREAM_CHAT_WALK  128
 
 
+static ngx_http_agentstream_chat_node_t *
+    ngx_http_agentstream_store_chat_open_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *place);
 static ngx_uint_t ngx_http_agentstream_store_chat_left_locked(
     ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *chat);
@@ -29,12 +31,17 @@ static ngx_rbtree_node_t *ngx_http_agentstream_store_chat_after_locked(
 static ngx_http_agentstream_bucket_t *
     ngx_http_agentstream_store_chat_bucket_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
-static uint64_t ngx_http_agentstream_store_chat_hash(ngx_str_t *id);
+
+
+/* whether chats are those of all machines now */
+#define ngx_http_agentstream_store_chat_shared(zone)                          \
+    ((zone)->remote && !(zone)->remote->chat_local(zone))
 
 
 ngx_int_t
 ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_store_chat_post_t *post)
+    ngx_http_agentstream_store_chat_post_t *post,
+    ngx_http_agentstream_later_t *later)
 {
     uint64_t                           hashes[2];
     ngx_int_t                          rc;
@@ -42,6 +49,10 @@ ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
 
     if (post->entry.len > NGX_HTTP_AGENTSTREAM_CHAT_ENTRY_SIZE) {
         return NGX_ABORT;
+    }
+
+    if (ngx_http_agentstream_store_chat_shared(zone)) {
+        return zone->remote->chat_post(zone, post, later);
     }
 
     hashes[0] = ngx_http_agentstream_store_chat_hash(&post->ids[0]);
@@ -85,33 +96,9 @@ ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
 
 
 ngx_int_t
-ngx_http_agentstream_store_chat_open(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key, ngx_str_t *place)
-{
-    ngx_int_t                          rc;
-    ngx_http_agentstream_chat_node_t  *chat;
-
-    rc = NGX_ERROR;
-
-    ngx_http_agentstream_zone_lock(zone);
-
-    chat = ngx_http_agentstream_zone_open_chat_locked(zone, key);
-
-    if (chat) {
-        rc = ngx_http_agentstream_zone_place_chat_locked(zone, chat, place);
-        ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
-    }
-
-    ngx_http_agentstream_zone_unlock(zone);
-
-    return rc;
-}
-
-
-ngx_int_t
 ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key, ngx_pool_t *pool, ngx_http_agentstream_chat_node_t **node,
-    ngx_str_t *place, void *state, size_t size)
+    ngx_str_t *key, ngx_http_agentstream_store_chat_claim_t *claim,
+    ngx_http_agentstream_later_t *later)
 {
     ngx_int_t                          rc;
     ngx_http_agentstream_chat_node_t  *chat;
@@ -119,6 +106,22 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_lock(zone);
 
     chat = ngx_http_agentstream_zone_chat_locked(zone, key);
+
+    if (ngx_http_agentstream_store_chat_shared(zone)
+        && (claim->create.len || chat == NULL
+            || !(chat->owned || chat->busy
+                 || !ngx_queue_empty(&chat->entries))))
+    {
+        /* here are only those with work that came while Redis was away */
+
+        ngx_http_agentstream_zone_unlock(zone);
+        return zone->remote->chat_claim(zone, key, claim, later);
+    }
+
+    if (claim->create.len && zone->remote == NULL) {
+        chat = ngx_http_agentstream_store_chat_open_locked(zone, key,
+                                                           &claim->create);
+    }
 
     if (chat == NULL
         || (chat->owned
@@ -130,25 +133,79 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
 
     rc = NGX_ERROR;
 
-    place->len = chat->place.len;
-    place->data = ngx_pnalloc(pool, ngx_max(place->len, 1));
+    claim->place.len = chat->place.len;
+    claim->place.data = ngx_pnalloc(claim->pool, ngx_max(chat->place.len, 1));
 
-    if (place->data) {
-        ngx_memcpy(place->data, chat->place.data, place->len);
-        ngx_memcpy(state, chat->state, size);
+    if (claim->place.data) {
+        ngx_memcpy(claim->place.data, chat->place.data, chat->place.len);
+        ngx_memcpy(claim->state, chat->state, claim->size);
 
         chat->owner = zone->self;
         chat->owned = 1;
 
         ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
 
-        *node = chat;
+        claim->node = chat;
+        claim->age = NGX_HTTP_AGENTSTREAM_CHAT_SAME_CLOCK;
         rc = NGX_OK;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
 
     return rc;
+}
+
+
+/* creates a chat that is not there; NULL: there is no room */
+
+static ngx_http_agentstream_chat_node_t *
+ngx_http_agentstream_store_chat_open_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *place)
+{
+    ngx_int_t                          rc;
+    ngx_http_agentstream_chat_node_t  *chat;
+
+    chat = ngx_http_agentstream_zone_open_chat_locked(zone, key);
+
+    if (chat == NULL) {
+        return NULL;
+    }
+
+    rc = ngx_http_agentstream_zone_place_chat_locked(zone, chat, place);
+    ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+
+    return (rc == NGX_OK) ? chat : NULL;
+}
+
+
+void
+ngx_http_agentstream_store_chat_cancel(ngx_http_agentstream_later_t *later)
+{
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = later->zone;
+
+    if (zone) {
+        later->zone = NULL;
+        zone->remote->chat_cancel(zone, later);
+    }
+}
+
+
+void
+ngx_http_agentstream_store_chat_listen(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_chat_pt handler)
+{
+    zone->chat_handler = handler;
+}
+
+
+void
+ngx_http_agentstream_store_chat_look(ngx_http_agentstream_zone_t *zone)
+{
+    if (zone->remote) {
+        zone->remote->chat_look(zone);
+    }
 }
 
 
@@ -292,6 +349,11 @@ ngx_http_agentstream_store_chat_save(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *node, void *state, size_t size,
     ngx_uint_t busy, uint64_t number)
 {
+    if (node->remote) {
+        zone->remote->chat_save(node, state, size, busy, number);
+        return;
+    }
+
     ngx_http_agentstream_zone_lock(zone);
 
     ngx_memcpy(node->state, state, size);
@@ -305,6 +367,22 @@ ngx_http_agentstream_store_chat_save(ngx_http_agentstream_zone_t *zone,
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_store_chat_saved(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node)
+{
+    return node->remote == NULL || zone->remote->chat_saved(node);
+}
+
+
+ngx_uint_t
+ngx_http_agentstream_store_chat_mine(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node)
+{
+    return node->remote == NULL || zone->remote->chat_mine(node);
+}
+
+
 ngx_int_t
 ngx_http_agentstream_store_chat_leave(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *node, ngx_uint_t force)
@@ -312,6 +390,15 @@ ngx_http_agentstream_store_chat_leave(ngx_http_agentstream_zone_t *zone,
     ngx_int_t  rc;
 
     rc = NGX_DECLINED;
+
+    if (node->remote) {
+        if (force || ngx_queue_empty(&node->entries)) {
+            zone->remote->chat_leave(node);
+            rc = NGX_OK;
+        }
+
+        return rc;
+    }
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -333,15 +420,25 @@ ngx_http_agentstream_store_chat_spend(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_store_chat_spend_e how)
 {
     ngx_msec_t                      now, wait, need, room;
-    ngx_uint_t                      i;
+    ngx_uint_t                      i, machines;
     ngx_http_agentstream_bucket_t  *buckets[NGX_HTTP_AGENTSTREAM_CHAT_RATES];
 
     now = ngx_current_msec;
     wait = 0;
 
+    machines = zone->remote ? zone->remote->chat_machines(zone) : 1;
+
     ngx_http_agentstream_zone_lock(zone);
 
     for (i = 0; i < n; i++) {
+
+        if (rates[i].shared && machines > 1) {
+            rates[i].interval *= machines;
+            rates[i].burst = ngx_max(rates[i].burst / machines, 1);
+            rates[i].spare = ngx_min(rates[i].spare / machines,
+                                     rates[i].burst - 1);
+        }
+
         buckets[i] = ngx_http_agentstream_store_chat_bucket_locked(zone,
                                                              &rates[i].key);
         if (buckets[i] == NULL) {
@@ -477,7 +574,7 @@ ngx_http_agentstream_store_chat_rare(ngx_http_agentstream_zone_t *zone,
 /* 64 bits, so that two names of one chat have the same hash practically never;
    0: the name is empty */
 
-static uint64_t
+uint64_t
 ngx_http_agentstream_store_chat_hash(ngx_str_t *id)
 {
     if (id->len == 0) {

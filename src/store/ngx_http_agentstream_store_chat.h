@@ -20,8 +20,13 @@
  * are dealt with, and saves what its successor must know.  If the owner dies,
  * any other worker can claim the chat.
  *
+ * In a store of several machines chats are in Redis instead, and the owner is
+ * one worker of all machines.  Then verbs are answered later, what is saved is
+ * stored after a while, and an owner can lose its chat.
+ *
  * As in store.h, each verb takes the lock itself.  The owner has a handle from
- * store_chat_claim() until store_chat_leave().
+ * store_chat_claim() until store_chat_leave(), or until it is told that the
+ * chat is lost.
  */
 
 
@@ -56,27 +61,55 @@ typedef struct {
 } ngx_http_agentstream_store_chat_post_t;
 
 /* NGX_OK: it is in the inbox; NGX_DECLINED: it was posted before; NGX_BUSY:
-   the inbox is full; NGX_ABORT: the entry is too large; NGX_ERROR: the zone is
-   full */
+   the inbox is full; NGX_ABORT: the entry is too large; NGX_ERROR: there is no
+   room, or the store cannot be reached; NGX_AGAIN: later */
 ngx_int_t ngx_http_agentstream_store_chat_post(
     ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_store_chat_post_t *post);
+    ngx_http_agentstream_store_chat_post_t *post,
+    ngx_http_agentstream_later_t *later);
 
-/* creates a chat that is not there, without an entry; NGX_OK, NGX_ERROR: the
-   zone is full */
-ngx_int_t ngx_http_agentstream_store_chat_open(
-    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *place);
+
+/* how a worker becomes an owner; part of its owner */
+
+/* the state was saved by a process with the same clock */
+#define NGX_HTTP_AGENTSTREAM_CHAT_SAME_CLOCK  ((ngx_msec_t) -1)
+
+typedef struct {
+    ngx_pool_t                          *pool;
+    ngx_str_t                            create;   /* the place of a chat that
+                                                      is to be made if it is
+                                                      not there; empty: it is
+                                                      not made */
+    void                                *state;    /* room for the state */
+    size_t                               size;
+
+    /* of an owner: NGX_OK: there may be new entries, or more was stored;
+       NGX_ABORT: another machine has the chat, and the handle is gone */
+    ngx_http_agentstream_later_pt        handler;
+    void                                *data;
+
+    /* results */
+    ngx_http_agentstream_chat_node_t    *node;
+    ngx_str_t                            place;    /* in the pool */
+    ngx_msec_t                           age;      /* time since the state was
+                                                      saved, or SAME_CLOCK */
+} ngx_http_agentstream_store_chat_claim_t;
 
 /*
- * Makes this worker the owner.  NGX_OK: place, in the pool, and state are
- * those that were kept; the state of a new chat is zeroes.  NGX_DECLINED: there
- * is no such chat, or it has an owner, perhaps this worker.  NGX_ERROR: no
- * memory in the pool.
+ * Makes this worker the owner.  NGX_OK: place and state are those that were
+ * kept; the state of a new chat is zeroes.  NGX_DECLINED: there is no such
+ * chat, or it has an owner, perhaps this worker.  NGX_ERROR: no memory.
+ * NGX_AGAIN: later.
  */
 ngx_int_t ngx_http_agentstream_store_chat_claim(
-    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_pool_t *pool,
-    ngx_http_agentstream_chat_node_t **node, ngx_str_t *place, void *state,
-    size_t size);
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
+    ngx_http_agentstream_store_chat_claim_t *claim,
+    ngx_http_agentstream_later_t *later);
+
+/* whoever asked does not wait any more: what is posted may stay, and what is
+   claimed is left again */
+void ngx_http_agentstream_store_chat_cancel(
+    ngx_http_agentstream_later_t *later);
 
 /*
  * The next chat in the zone after *key, from an empty one on, that has work
@@ -86,6 +119,14 @@ ngx_int_t ngx_http_agentstream_store_chat_claim(
  */
 ngx_int_t ngx_http_agentstream_store_chat_orphan(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, size_t size);
+
+/* the same for the chats of all machines: the handler is called for each, and
+   also when one was left with work; must be called once a second */
+typedef void (*ngx_http_agentstream_store_chat_pt)(ngx_str_t *key);
+
+void ngx_http_agentstream_store_chat_listen(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_store_chat_pt handler);
+void ngx_http_agentstream_store_chat_look(ngx_http_agentstream_zone_t *zone);
 
 
 /* Verbs of the owner */
@@ -108,6 +149,18 @@ void ngx_http_agentstream_store_chat_save(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *node, void *state, size_t size,
     ngx_uint_t busy, uint64_t number);
 
+/* whether a successor would find what was saved last; if not, the owner is
+   told when it would */
+ngx_uint_t ngx_http_agentstream_store_chat_saved(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node);
+
+/* whether the chat is certainly this worker's now: only then may it do
+   anything that others see */
+ngx_uint_t ngx_http_agentstream_store_chat_mine(
+    ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *node);
+
 /* NGX_OK: the chat has no owner any more, and the handle is gone;
    NGX_DECLINED: an entry has come in the meantime, and force is not set */
 ngx_int_t ngx_http_agentstream_store_chat_leave(
@@ -126,6 +179,8 @@ typedef struct {
     ngx_uint_t                           burst;
     ngx_uint_t                           spare;    /* so many are left for
                                                       others */
+    ngx_uint_t                           shared;   /* machines that have chats
+                                                      divide it among them */
 } ngx_http_agentstream_store_chat_rate_t;
 
 typedef enum {
@@ -147,6 +202,9 @@ ngx_msec_t ngx_http_agentstream_store_chat_spend(
    other things were */
 ngx_uint_t ngx_http_agentstream_store_chat_rare(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_msec_t every);
+
+/* what is remembered of the name of an update; 0: it is empty */
+uint64_t ngx_http_agentstream_store_chat_hash(ngx_str_t *id);
 
 
 #endif /* _NGX_HTTP_AGENTSTREAM_STORE_CHAT_H_INCLUDED_ */

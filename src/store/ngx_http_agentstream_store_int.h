@@ -91,6 +91,28 @@ struct ngx_http_agentstream_store_remote_s {
     void       (*unwatch)(ngx_http_agentstream_store_watch_t *watch);
     /* the worker that copied a turn of this session is dead */
     void       (*copy)(ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+
+    /* chats: whether they are in the zone, because Redis is away; what the
+       verbs of store_chat.h do otherwise */
+    ngx_uint_t (*chat_local)(ngx_http_agentstream_zone_t *zone);
+    ngx_int_t  (*chat_post)(ngx_http_agentstream_zone_t *zone,
+                            ngx_http_agentstream_store_chat_post_t *post,
+                            ngx_http_agentstream_later_t *later);
+    ngx_int_t  (*chat_claim)(ngx_http_agentstream_zone_t *zone,
+                             ngx_str_t *key,
+                             ngx_http_agentstream_store_chat_claim_t *claim,
+                             ngx_http_agentstream_later_t *later);
+    void       (*chat_cancel)(ngx_http_agentstream_zone_t *zone,
+                              ngx_http_agentstream_later_t *later);
+    void       (*chat_look)(ngx_http_agentstream_zone_t *zone);
+    void       (*chat_save)(ngx_http_agentstream_chat_node_t *node,
+                            void *state, size_t size, ngx_uint_t busy,
+                            uint64_t number);
+    ngx_uint_t (*chat_saved)(ngx_http_agentstream_chat_node_t *node);
+    ngx_uint_t (*chat_mine)(ngx_http_agentstream_chat_node_t *node);
+    void       (*chat_leave)(ngx_http_agentstream_chat_node_t *node);
+    /* number of machines that have chats, at least 1 */
+    ngx_uint_t (*chat_machines)(ngx_http_agentstream_zone_t *zone);
 };
 
 /* the turn may begin; it may not, and is freed */

@@ -227,6 +227,10 @@ struct ngx_http_agentstream_chat_node_s {
     unsigned                             listed:1;
     unsigned                             busy:1;   /* there is work besides the
                                                       entries */
+    void                                *remote;   /* the owner's, of a chat of
+                                                      all machines, which is
+                                                      not in the zone but on
+                                                      the owner's heap */
     uint64_t                             seen[NGX_HTTP_AGENTSTREAM_CHAT_SEEN];
     u_char                               state[
                                       NGX_HTTP_AGENTSTREAM_CHAT_STATE_SIZE];
@@ -373,6 +377,8 @@ struct ngx_http_agentstream_zone_s {
                                                           of several machines,
                                                           or NULL */
     void                                *remote_data;
+    ngx_http_agentstream_store_chat_pt   chat_handler; /* for chats that nobody
+                                                          serves */
 
 #if (NGX_HTTP_AGENTSTREAM_LATER)
     ngx_queue_t                          later;        /* answers that are

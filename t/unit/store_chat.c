@@ -114,7 +114,7 @@ verb_post(chat_t *chat)
     post.ids[0].len = post.ids[0].data ? strlen(id) : 0;
     post.ids[1].len = post.ids[1].data ? strlen(id) : 0;
 
-    rc = ngx_http_agentstream_store_chat_post(zone(), &post);
+    rc = ngx_http_agentstream_store_chat_post(zone(), &post, NULL);
 
     if (n == chat->posted && chat->known && chat->named) {
         check(rc == NGX_DECLINED, "posted twice", chat);
@@ -152,24 +152,28 @@ verb_post(chat_t *chat)
 static void
 verb_claim(chat_t *chat)
 {
-    uint32_t                           state;
-    ngx_int_t                          rc;
-    ngx_str_t                          place;
-    ngx_pool_t                        *pool;
-    ngx_http_agentstream_chat_node_t  *node;
+    uint32_t                                  state;
+    ngx_int_t                                 rc;
+    ngx_pool_t                               *pool;
+    ngx_http_agentstream_store_chat_claim_t   claim;
 
     pool = ngx_create_pool(1024, &ngx_unit_log);
-    rc = ngx_http_agentstream_store_chat_claim(zone(), &chat->name, pool,
-                                               &node, &place, &state,
-                                               sizeof(state));
+
+    memset(&claim, 0, sizeof(claim));
+    claim.pool = pool;
+    claim.state = &state;
+    claim.size = sizeof(state);
+
+    rc = ngx_http_agentstream_store_chat_claim(zone(), &chat->name, &claim,
+                                               NULL);
     if (rc == NGX_OK) {
         check(!owned(chat), "two owners", chat);
-        check(place.len == chat->name.len, "another place", chat);
+        check(claim.place.len == chat->name.len, "another place", chat);
         check(state == chat->state || (chat->anew && state == 0),
               "another state", chat);
 
         chat->owner = world.current->pid;
-        chat->node = node;
+        chat->node = claim.node;
         chat->state = state;
         chat->known = 1;
         chat->anew = 0;

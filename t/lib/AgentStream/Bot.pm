@@ -13,6 +13,7 @@ use Exporter;
 
 our @ISA = qw(Exporter);
 our @EXPORT = qw(bot texts answer_to);
+our @EXPORT_OK = qw(bot_conf);
 
 
 # platform: telegram if not given; poll: without a webhook; allow; chat: directives of the location;
@@ -21,34 +22,42 @@ our @EXPORT = qw(bot texts answer_to);
 
 sub bot {
     my (%args) = @_;
-    my $platform = delete $args{platform} // 'telegram';
-    my $allow = delete $args{allow} // '1001';
-    my $more = delete $args{chat} // '';
-    my $poll = delete $args{poll};
-    my $api = delete $args{api};
-    my $server = delete $args{server} // '';
+    my %conf = map { exists $args{$_} ? ($_ => delete $args{$_}) : () }
+               qw(platform allow chat poll api server);
+    my $platform = $conf{platform} // 'telegram';
+    my $poll = $conf{poll};
 
     my $t = AgentStream->new(workers => 1, %args, nginx => 0);
     my $chat = AgentStream::Chat->start(dir => $t->{dir});
-    my $secret = $chat->secret($platform);
-    my $verify = $platform eq 'whatsapp' ? 'verify=' . $chat->secret('verify')
-                                         : '';
 
-    my $how = $poll ? 'poll' : "secret=$secret $verify";
-
-    $allow = "agentstream_chat_allow $allow;" if $allow;
-
-    $t->{server} = $chat->locations($api) . "location = /hook {\n"
-        . "agentstream /opencode/;\n"
-        . "agentstream_chat $platform /$platform-api/ $how;\n"
-        . "$allow $more }\n$server";
-
+    $t->{server} = bot_conf($chat, %conf);
     $t->start_nginx();
     $chat->config(webhook => { $platform =>
                                "http://127.0.0.1:$t->{port}/hook" })
         unless $poll;
 
     return ($t, $chat);
+}
+
+
+# the part of nginx.conf that belongs to the bot
+
+sub bot_conf {
+    my ($chat, %args) = @_;
+    my $platform = $args{platform} // 'telegram';
+    my $allow = $args{allow} // '1001';
+    my $secret = $chat->secret($platform);
+    my $verify = $platform eq 'whatsapp' ? 'verify=' . $chat->secret('verify')
+                                         : '';
+
+    my $how = $args{poll} ? 'poll' : "secret=$secret $verify";
+
+    $allow = "agentstream_chat_allow $allow;" if $allow;
+
+    return $chat->locations($args{api}) . "location = /hook {\n"
+        . "agentstream /opencode/;\n"
+        . "agentstream_chat $platform /$platform-api/ $how;\n"
+        . "$allow " . ($args{chat} // '') . " }\n" . ($args{server} // '');
 }
 
 

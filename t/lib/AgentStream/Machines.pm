@@ -8,6 +8,8 @@ package AgentStream::Machines;
 #
 # cut => 1: the first machine can be cut off from Redis, with cut_off().
 # store => sub { … }: makes the address that the machines get, when Redis runs.
+# bot => {…}: they serve one bot, with the arguments of Bot.pm's bot_conf(), on
+# the platforms $m->{chat}.
 #
 # check_all() holds what all clients of a test have received against the
 # promise: a number of a packet stands for the same bytes everywhere, and
@@ -22,6 +24,8 @@ use POSIX ();
 use Test::More;
 
 use AgentStream;
+use AgentStream::Bot qw(bot_conf);
+use AgentStream::Chat;
 use AgentStream::Process qw(free_ports slurp wait_for);
 
 
@@ -36,6 +40,7 @@ sub new {
     my $wait = delete $args{wait} // 1;
     my $cut = delete $args{cut};
     my $store = delete $args{store};
+    my $bot = delete $args{bot};
     my %worker = (workers => 1, timeout => 120, %args);
 
     my $first = AgentStream->new(%worker, nginx => 0);
@@ -48,6 +53,11 @@ sub new {
     $self->{db} = $db;
 
     $self->start_redis(%$redis);
+
+    if ($bot) {
+        $self->{chat} = AgentStream::Chat->start(dir => $first->{dir});
+        $worker{server} = $first->{server} = bot_conf($self->{chat}, %$bot);
+    }
 
     my $address = $store ? $store->($self)
                          : "redis://${user}127.0.0.1:$self->{port}/$db";
@@ -242,6 +252,7 @@ sub finish {
 
     $self->{redis}->signal('CONT');
     $self->{redis}->stop('TERM', 5);
+    $self->{chat}->stop() if $self->{chat};
     $self->{first}{fake}->stop('TERM', 10) if $self->{first}{fake};
     alarm(0);
 
