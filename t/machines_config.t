@@ -3,9 +3,11 @@
 # agentstream_store and agentstream_store_failure: what is refused when nginx
 # starts, with the reason and without the password; with "local" turns begin
 # although there is no Redis; a Redis that wants another password counts as
-# away; TLS, users and databases work.
+# away; TLS, users and databases work.  The rights that docs/machines.md names
+# are enough.
 #
-# Broken by: an address that is accepted and cannot be used; a password in a
+# Broken by: an address that is accepted and cannot be used; a command that a
+# user with the documented rights may not use; a password in a
 # log; a store that is asked for before it is connected; a certificate that is
 # not looked at.
 
@@ -15,11 +17,12 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 use AgentStream::Machines;
-use AgentStream::Process qw(free_ports);
+use AgentStream::Process qw(free_ports slurp);
 
 refused();
 local_turns();
 password();
+rights();
 tls();
 
 done_testing();
@@ -94,6 +97,44 @@ sub password {
     is(join_raw($b->request(events_of($s))), join_raw($c),
        'the right password: elsewhere');
     is($a->status()->{store}{connected}, 1, 'the right password: connected');
+    $m->finish();
+}
+
+
+# Redis itself says what it has refused
+
+sub rights {
+    my ($line) = slurp("$FindBin::Bin/../docs/machines.md")
+                 =~ /^  ACL SETUSER agentstream (.*?)^  ```$/ms
+        or die "no rights in docs/machines.md\n";
+
+    my $m = AgentStream::Machines->new(2, location => 'agentstream_busy queue;',
+        store => sub {
+            my ($m) = @_;
+
+            like($m->redis('ACL', 'SETUSER', 'agentstream', split ' ', $line),
+                 qr/^OK/, 'rights: as documented');
+            return "redis://agentstream:password\@127.0.0.1:$m->{port}/0";
+        });
+    my ($a, $b) = $m->machines();
+    my $s = $a->session();
+
+    my $c = $a->send_message($s, 'text:20:24:50', client_request_id => 'one');
+    hear($a, $c, 4);
+    my $d = $b->open(events_of($s));
+    my $e = $b->send_message($s, 'text:2:24:0', client_request_id => 'two');
+
+    ok($a->wait([$c]) && $b->wait([$d, $e]), 'rights: turns end');
+    is(join_raw($d), join_raw($c), 'rights: a reader elsewhere');
+    check_turn($e, 'rights: a turn that waited in the queue');
+
+    my $f = $a->send_message($s, 'text:60:24:50');
+    hear($a, $f, 4);
+    is($b->request('POST', "/sessions/$s/interrupt", body => {})->status(), 200,
+       'rights: an interrupt from elsewhere');
+    ok($a->wait([$f]), 'rights: it ends');
+
+    is($m->redis('ACL', 'LOG'), "\n", 'rights: nothing was refused');
     $m->finish();
 }
 
