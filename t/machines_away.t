@@ -5,11 +5,12 @@
 # counts as away: it is told once, prompts are refused, and it is tried again
 # with pauses.  The policy of a server that throws keys away is told, too.  The
 # name of a server is resolved again whenever it is connected to, and all its
-# addresses are tried.
+# addresses are tried.  A server that answers anything at all does no harm.
 #
 # Broken by: an error that is not noticed, or closes nothing; a pause that is
 # short again because PING was answered; a name that is resolved once; an
-# address that is tried for ever.
+# address that is tried for ever; an answer that is believed without a look at
+# its type and size.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -70,6 +71,20 @@ sub faults {
     }
 
     is(prompts($t, $s), 0, 'no prompt was sent');
+
+    # whatever it answers, it is used as before when it answers well
+
+    for my $seed (1 .. 12) {
+        $m->redis('CONTROL', qq({"nonsense": $seed}));
+        my @c = map { $t->send_message($t->session(), 'text:3:24:5') } 1 .. 3;
+        $t->wait(\@c, timeout => 0.4);
+        $_->close() for @c;
+    }
+
+    $m->redis('CONTROL');
+    ok(wait_for(sub { $t->status()->{store}{connected} }, 15),
+       'nonsense: the worker lives, and uses it again');
+    unlike($t->log_text(), qr/exited on signal/, 'nonsense: no crash');
     unlike($t->log_text(), qr/secret/, 'only the first word is told');
 
     unlike($t->log_text(), qr/is not noeviction/, 'a good policy: not told');

@@ -5,7 +5,8 @@
 //
 // The answers are in the protocol, without the last line end.  CONTROL closes
 // all other connections, and answers how many were made since the last time.
-// What has no answer gets those of a server that works.
+// What has no answer gets those of a server that works.  {"nonsense": SEED} makes
+// it answer anything to everything.
 
 import net from 'node:net';
 
@@ -65,6 +66,52 @@ net.createServer((socket) => {
 }).listen(+process.argv[2], '127.0.0.1');
 
 
+// numbers that are the same for the same seed
+
+function random(n) {
+    answers.nonsense = (answers.nonsense * 1103515245 + 12345) % 2147483648;
+
+    return Math.floor(answers.nonsense / 65536) % n;
+}
+
+
+// any answer; rarely something that the protocol does not know
+
+function anything(depth) {
+    const words = ['OK', 'GAP', 'NOKEY', 'FENCED', 'BUSY', 'DECLINED', 'smessage',
+                   'as1:{}:c', 'A ', 'M ', 'B ', 'master', '', '0', '1', '-1',
+                   '99999999999999999999', sha, '\0\0\0\0', 'x'.repeat(5000)];
+    const word = words[random(words.length)];
+
+    switch (random(depth ? 9 : 6)) {
+
+    case 0:
+        return `+${word.replace(/[^ -~]/g, '')}`;
+
+    case 1:
+        return `:${random(3) - 1}`;
+
+    case 2:
+        return '$-1';
+
+    case 3:
+        return random(20) ? `-${['ERR', 'OOM', 'NOPERM'][random(3)]} x`
+                          : '-READONLY x';
+
+    case 4:
+        return random(60) ? `$${sha.length}\r\n${sha}` : '!nonsense';
+
+    case 5:
+        return `$${word.length}\r\n${word}`;
+
+    default:
+        const list = Array.from({ length: random(9) }, () => anything(depth - 1));
+
+        return [`*${list.length}`, ...list].join('\r\n');
+    }
+}
+
+
 function answer(socket, words) {
     const name = words[0].toUpperCase();
 
@@ -81,6 +128,10 @@ function answer(socket, words) {
         }
 
         return `:${n}`;
+    }
+
+    if (answers.nonsense !== undefined) {
+        return anything(3);
     }
 
     const said = answers[name];
