@@ -51,7 +51,14 @@ ngx_http_agentstream_turn_interrupt_handler(void *data)
 {
     ngx_http_agentstream_turn_t *turn = data;
 
-    if (turn->node && ngx_http_agentstream_turn_interrupted(turn)) {
+    if (turn->node == NULL) {
+        return;
+    }
+
+    ngx_http_agentstream_store_check(ngx_http_agentstream_worker->zone,
+                                     turn->node, &turn->showing);
+
+    if (ngx_http_agentstream_turn_interrupted(turn)) {
         ngx_http_agentstream_turn_interrupt_check(turn, 0);
     }
 }

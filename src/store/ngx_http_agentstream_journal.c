@@ -336,17 +336,26 @@ ngx_http_agentstream_journal_skip(ngx_http_agentstream_zone_t *zone,
 
     ngx_http_agentstream_zone_lock(zone);
 
-    ngx_http_agentstream_journal_empty_locked(zone, node);
-
-    node->journal.last_seq++;
-    node->journal.first_seq++;
-    node->journal.last->seq++;
+    ngx_http_agentstream_journal_jump_locked(zone, node,
+                                             node->journal.last_seq + 1);
 
     if (!zone->held) {
         node->journal.shown_seq = node->journal.last_seq;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
+}
+
+
+void
+ngx_http_agentstream_journal_jump_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, uint64_t seq)
+{
+    ngx_http_agentstream_journal_empty_locked(zone, node);
+
+    node->journal.last_seq = seq;
+    node->journal.first_seq = seq + 1;
+    node->journal.last->seq = seq + 1;
 }
 
 

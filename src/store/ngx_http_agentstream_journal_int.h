@@ -32,6 +32,11 @@ void ngx_http_agentstream_journal_pack_locked(ngx_http_agentstream_zone_t *zone,
 void ngx_http_agentstream_journal_mend_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 
+/* the records up to this one, which must be new, are not kept: every reader
+   that waits for one of them is told of a gap */
+void ngx_http_agentstream_journal_jump_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, uint64_t seq);
+
 /* readers may see the records up to this one from now on */
 void ngx_http_agentstream_journal_show_locked(
     ngx_http_agentstream_node_t *node, uint64_t seq);

@@ -43,11 +43,8 @@ static void ngx_http_agentstream_remote_renew_done(void *data,
 static void ngx_http_agentstream_remote_tick_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_remote_interrupt(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
-static void ngx_http_agentstream_remote_queue(
-    ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
-    ngx_http_agentstream_ticket_t *ticket, const char *what);
 static void ngx_http_agentstream_remote_copy(
-    ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *turn);
 
 
 static ngx_http_agentstream_store_remote_t  ngx_http_agentstream_remote = {
@@ -57,6 +54,7 @@ static ngx_http_agentstream_store_remote_t  ngx_http_agentstream_remote = {
     ngx_http_agentstream_remote_change,
     ngx_http_agentstream_remote_prompting,
     ngx_http_agentstream_remote_show,
+    ngx_http_agentstream_remote_check,
     ngx_http_agentstream_remote_finish,
     ngx_http_agentstream_remote_cancel,
     ngx_http_agentstream_remote_mine,
@@ -107,6 +105,7 @@ ngx_http_agentstream_remote_init_worker(ngx_cycle_t *cycle,
     remote->local = (amcf->store_failure == NGX_HTTP_AGENTSTREAM_STORE_LOCAL);
     remote->log = cycle->log;
 
+    ngx_queue_init(&remote->left);
     ngx_queue_init(&remote->turns);
     ngx_queue_init(&remote->sessions);
     ngx_rbtree_init(&remote->tree, &remote->sentinel,
@@ -191,6 +190,7 @@ ngx_http_agentstream_remote_exit_worker(ngx_http_agentstream_zone_t *zone)
     }
 
     ngx_http_agentstream_remote_close_chats(remote);
+    ngx_http_agentstream_remote_close_queues(remote);
     ngx_http_agentstream_remote_close_sessions(remote);
 
 #endif
@@ -333,20 +333,29 @@ ngx_http_agentstream_remote_load_done(void *data, redisReply *reply)
 static void
 ngx_http_agentstream_remote_renew(ngx_http_agentstream_remote_t *remote)
 {
-    u_char     buf[NGX_INT_T_LEN];
-    ngx_str_t  argv[2];
+    u_char     buf[NGX_INT_T_LEN], name[32];
+    ngx_str_t  argv[3];
 
     argv[0] = remote->owner;
     argv[1].data = buf;
     argv[1].len = ngx_sprintf(buf, "%d", NGX_HTTP_AGENTSTREAM_LEASE) - buf;
+    argv[2].data = name;
+    argv[2].len = ngx_sprintf(name, "%08xD%08xD", (uint32_t) ngx_random(),
+                              (uint32_t) ngx_random()) - name;
 
-    remote->renewed = ngx_current_msec;
+    /* one at a time, so that the answer belongs to this time */
 
-    (void) ngx_http_agentstream_remote_eval(remote,
-                                      NGX_HTTP_AGENTSTREAM_SCRIPT_LEASE, 2,
+    if (!remote->renewing
+        && ngx_http_agentstream_remote_eval(remote,
+                                      NGX_HTTP_AGENTSTREAM_SCRIPT_LEASE, 3,
                                       argv,
                                       ngx_http_agentstream_remote_renew_done,
-                                      remote);
+                                      remote)
+           == NGX_OK)
+    {
+        remote->renewing = 1;
+        remote->renewed = ngx_current_msec;
+    }
 }
 
 
@@ -354,6 +363,10 @@ static void
 ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
 {
     ngx_http_agentstream_remote_t *remote = data;
+
+    ngx_str_t  name, over;
+
+    remote->renewing = 0;
 
     if (reply == NULL) {
         return;
@@ -367,7 +380,20 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
 
     ngx_http_agentstream_remote_renew_chats(remote);
 
-    /* it began when it was asked for, at the latest */
+    over = ngx_http_agentstream_redis_item(reply, 1);
+    name = ngx_http_agentstream_redis_item(reply, 0);
+    name.len = ngx_min(name.len, sizeof(remote->data_name));
+
+    if (name.len != remote->data.len
+        || ngx_memcmp(name.data, remote->data.data, name.len) != 0)
+    {
+        remote->data.len = name.len;
+        remote->data.data = remote->data_name;
+        ngx_memcpy(remote->data_name, name.data, name.len);
+        remote->emptied++;
+    }
+
+    /* it began when it was asked for, or later */
 
     remote->lease = remote->renewed + NGX_HTTP_AGENTSTREAM_LEASE;
     remote->leased = 1;
@@ -382,7 +408,12 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
         ngx_http_agentstream_remote_replicas(remote, 1);
         ngx_http_agentstream_remote_back(remote);
         ngx_http_agentstream_remote_back_chats(remote);
+        ngx_http_agentstream_remote_leave_again(remote);
         ngx_http_agentstream_remote_subscribe_all(remote);
+
+    } else if (over.len == 1 && over.data[0] == '1') {
+        /* perhaps others have our turns */
+        ngx_http_agentstream_remote_touch(remote, 1);
     }
 }
 
@@ -477,6 +508,8 @@ ngx_http_agentstream_remote_tick_handler(ngx_event_t *ev)
 
     ngx_http_agentstream_remote_touch(remote);
     ngx_http_agentstream_remote_tick_chats(remote);
+    ngx_http_agentstream_remote_touch(remote, 0);
+    ngx_http_agentstream_remote_leave_again(remote);
     ngx_http_agentstream_remote_tick_sessions(remote);
 }
 
@@ -565,44 +598,11 @@ ngx_http_agentstream_remote_interrupt(ngx_http_agentstream_zone_t *zone,
 
 
 static void
-ngx_http_agentstream_remote_queue(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key, ngx_http_agentstream_ticket_t *ticket, const char *what)
-{
-    u_char                          name[128], ttl[NGX_INT_T_LEN];
-    ngx_str_t                       argv[4];
-    ngx_http_agentstream_remote_t  *remote;
-
-    remote = ngx_http_agentstream_remote_of(zone);
-
-    if (ngx_http_agentstream_remote_base(&argv[0], key, remote->log) != NGX_OK)
-    {
-        return;
-    }
-
-    argv[1].data = name;
-    argv[1].len = ngx_sprintf(name, "%V %p", &remote->owner, ticket) - name;
-    argv[2].data = (u_char *) what;
-    argv[2].len = ngx_strlen(what);
-    argv[3].data = ttl;
-    argv[3].len = ngx_sprintf(ttl, "%d", NGX_HTTP_AGENTSTREAM_RUNNING_TTL)
-                  - ttl;
-
-    (void) ngx_http_agentstream_remote_eval(remote,
-                                        NGX_HTTP_AGENTSTREAM_SCRIPT_QUEUE, 4,
-                                        argv,
-                                        ngx_http_agentstream_remote_ignore,
-                                        NULL);
-
-    ngx_free(argv[0].data);
-}
-
-
-static void
 ngx_http_agentstream_remote_copy(ngx_http_agentstream_zone_t *zone,
-    ngx_str_t *key)
+    ngx_str_t *key, ngx_str_t *turn)
 {
-    ngx_http_agentstream_remote_look_later(
-                                   ngx_http_agentstream_remote_of(zone), key);
+    ngx_http_agentstream_remote_look_at(ngx_http_agentstream_remote_of(zone),
+                                        key, turn);
 }
 
 #endif

@@ -34,6 +34,8 @@ static void ngx_http_agentstream_remote_claim_done(void *data,
     redisReply *reply);
 static void ngx_http_agentstream_remote_claim_range(void *data,
     redisReply *reply);
+static void ngx_http_agentstream_remote_claim_rest(
+    ngx_http_agentstream_remote_turn_t *rt);
 static void ngx_http_agentstream_remote_claimed(
     ngx_http_agentstream_remote_turn_t *rt);
 static void ngx_http_agentstream_remote_unclaimed(
@@ -81,9 +83,11 @@ ngx_http_agentstream_remote_create(ngx_http_agentstream_zone_t *zone,
     argv[2] = remote->owner;
     argv[3] = rt->request_id;
     argv[4].data = ticket;
-    argv[4].len = args->ticket ? ngx_sprintf(ticket, "%V %p", &remote->owner,
-                                             args->ticket) - ticket
-                               : 0;
+    argv[4].len = args->ticket
+                  ? ngx_http_agentstream_remote_ticket(remote, ticket,
+                                                       args->ticket->number)
+                    - ticket
+                  : 0;
     argv[5].data = set;
     argv[5].len = ngx_sprintf(set, "%uD %uD", rt->packets, rt->tool_kinds)
                   - set;
@@ -372,30 +376,45 @@ ngx_http_agentstream_remote_claim_done(void *data, redisReply *reply)
     rt->epoch = ngx_http_agentstream_redis_number(&epoch);
     rt->last = ngx_http_agentstream_redis_number(&last);
 
-    ngx_http_agentstream_remote_claim_range(rt, NULL);
+    ngx_http_agentstream_remote_claim_rest(rt);
 }
 
-
-/* the turn is ours; its records must be complete here */
 
 static void
 ngx_http_agentstream_remote_claim_range(void *data, redisReply *reply)
 {
     ngx_http_agentstream_remote_turn_t *rt = data;
 
-    if (reply
-        && ngx_http_agentstream_remote_ranged(rt->remote, rt->node, reply) <= 0)
-    {
+    ngx_int_t  rc;
+
+    rc = ngx_http_agentstream_remote_ranged(rt->remote, rt->node, reply);
+
+    if (rc == NGX_DECLINED) {
+        /* Redis is away: it is tried again when it is back */
+        ngx_http_agentstream_remote_unclaimed(rt);
+        return;
+    }
+
+    if (rc <= 0 && rt->node->journal.last_seq < rt->last) {
         /* the rest is not there: it is known that something is missing */
 
         ngx_http_agentstream_zone_lock(rt->remote->zone);
-        rt->node->journal.first_seq = ngx_max(rt->node->journal.first_seq, 2);
+        ngx_http_agentstream_journal_jump_locked(rt->remote->zone, rt->node,
+                                                 rt->last);
         ngx_http_agentstream_zone_unlock(rt->remote->zone);
-
-        rt->last = rt->node->journal.last_seq;
     }
 
-    if (rt->node->journal.last_seq >= rt->last || !rt->remote->up) {
+    ngx_http_agentstream_remote_claim_rest(rt);
+}
+
+
+/* the turn is ours; its records must be complete here, because the numbers of
+   what follows depend on them */
+
+static void
+ngx_http_agentstream_remote_claim_rest(ngx_http_agentstream_remote_turn_t *rt)
+{
+    if (rt->node->journal.last_seq >= rt->last) {
         ngx_http_agentstream_remote_claimed(rt);
         return;
     }
@@ -405,7 +424,7 @@ ngx_http_agentstream_remote_claim_range(void *data, redisReply *reply)
                                       rt)
         != NGX_OK)
     {
-        ngx_http_agentstream_remote_claimed(rt);
+        ngx_http_agentstream_remote_unclaimed(rt);
     }
 }
 
@@ -482,7 +501,7 @@ ngx_http_agentstream_remote_unclaimed(ngx_http_agentstream_remote_turn_t *rt)
     key.data = rt->base.data + sizeof("as1:{") - 1;
     key.len = rt->base.len - (sizeof("as1:{}:") - 1);
 
-    ngx_http_agentstream_remote_look_later(rt->remote, &key);
+    ngx_http_agentstream_remote_look_at(rt->remote, &key, &rt->id);
     ngx_http_agentstream_remote_free_turn(rt);
 
     if (later) {
@@ -509,6 +528,7 @@ ngx_http_agentstream_remote_own(ngx_http_agentstream_zone_t *zone,
     rt->acked = node->journal.shown_seq;
     rt->prompted = node->prompted;
     rt->touch = 1;
+    rt->taking = 1;
 
     ngx_http_agentstream_remote_take(rt);
 }
@@ -519,12 +539,16 @@ ngx_http_agentstream_remote_own(ngx_http_agentstream_zone_t *zone,
 void
 ngx_http_agentstream_remote_take(ngx_http_agentstream_remote_turn_t *rt)
 {
-    if (rt->node == NULL && !rt->ended) {
+    if (rt->inflight || (rt->node == NULL && !rt->ended)) {
         return;
     }
 
-    (void) ngx_http_agentstream_remote_send_claim(rt, "1",
-                                       ngx_http_agentstream_remote_take_done);
+    if (ngx_http_agentstream_remote_send_claim(rt, "1",
+                                        ngx_http_agentstream_remote_take_done)
+        == NGX_OK)
+    {
+        ngx_http_agentstream_remote_sent(rt);
+    }
 }
 
 
@@ -535,16 +559,27 @@ ngx_http_agentstream_remote_take_done(void *data, redisReply *reply)
 
     ngx_str_t  status;
 
-    if (reply == NULL) {
+    rt->inflight = 0;
+
+    status = ngx_http_agentstream_redis_item(reply, 0);
+
+    if (status.len == 0) {
+        /* Redis is away, or refuses it: it is tried again */
+
+        if (reply) {
+            rt->failed = 1;
+            ngx_http_agentstream_remote_show_anyway(rt);
+        }
+
         return;
     }
 
-    status = ngx_http_agentstream_redis_item(reply, 0);
+    rt->failed = 0;
 
     rt->owned = 1;
     rt->live = 1;
 
-    if (status.len && status.data[0] == 'D') {
+    if (status.data[0] == 'D') {
         rt->fenced = 1;
         ngx_post_event(&rt->answer, &ngx_posted_events);
         return;

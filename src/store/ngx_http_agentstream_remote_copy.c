@@ -92,6 +92,10 @@ ngx_http_agentstream_remote_ranged(ngx_http_agentstream_remote_t *remote,
     ngx_uint_t   i, n;
     redisReply  *entry;
 
+    if (reply == NULL || ngx_http_agentstream_redis_error(reply, NULL)) {
+        return NGX_DECLINED;
+    }
+
     n = ngx_http_agentstream_redis_count(reply);
 
     for (i = 0; i < n; i++) {
@@ -123,17 +127,8 @@ ngx_http_agentstream_remote_ranged(ngx_http_agentstream_remote_t *remote,
             /* those before it were dropped */
 
             ngx_http_agentstream_zone_lock(remote->zone);
-
-            while (node->journal.first != node->journal.last) {
-                ngx_http_agentstream_zone_shift_locked(remote->zone, node);
-            }
-
-            node->journal.last->used = 0;
-            node->journal.last->seq = seq;
-            node->journal.first_seq = seq;
-            node->journal.last_seq = seq - 1;
-            node->journal.dropped++;
-
+            ngx_http_agentstream_journal_jump_locked(remote->zone, node,
+                                                     seq - 1);
             ngx_http_agentstream_zone_unlock(remote->zone);
         }
 

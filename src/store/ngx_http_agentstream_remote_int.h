@@ -22,10 +22,11 @@
  * lease of this worker (remote), the turns of this worker (remote_turn), what
  * of them is stored (remote_put), and whether replicas have it, too
  * (remote_replica), how they begin and are taken over (remote_claim), the
- * sessions that somebody here looks at (remote_session), the turns of other
- * machines (remote_mirror) and their records (remote_copy), the chats of this
- * worker (remote_chat), what is stored of them (remote_chat_put), what is done
- * to those of others (remote_chat_post), the scripts (remote_script).
+ * places in queues (remote_queue), the sessions that somebody here looks at
+ * (remote_session), the turns of other machines (remote_mirror) and their
+ * records (remote_copy), the chats of this worker (remote_chat), what is
+ * stored of them (remote_chat_put), what is done to those of others
+ * (remote_chat_post), the scripts (remote_script).
  */
 
 
@@ -103,6 +104,10 @@ typedef struct {
     ngx_msec_t                           prompt_at;
     ngx_msec_t                           touched;
     ngx_msec_t                           heard;    /* last answer */
+    ngx_uint_t                           emptied;  /* the remote's, then */
+    uint64_t                             kept;     /* the oldest record that
+                                                      Redis has, at the
+                                                      least */
 
     ngx_str_t                            end;      /* stop reason */
     ngx_uint_t                           end_unsure;
@@ -128,6 +133,8 @@ typedef struct {
     ngx_event_t                          answer;
 
     unsigned                             live:1;   /* Redis has it */
+    unsigned                             taking:1; /* it was another worker's
+                                                      of this machine */
     unsigned                             owned:1;  /* under this worker's
                                                       name */
     unsigned                             inflight:1;
@@ -188,7 +195,8 @@ typedef struct {
     ngx_str_t                            stop_reason;
     u_char                               stop_data[16];
     unsigned                             fetching:1;
-    unsigned                             more:1;
+    unsigned                             empty:1;  /* the last answer had no
+                                                      records */
 } ngx_http_agentstream_remote_mirror_t;
 
 
@@ -279,7 +287,8 @@ struct ngx_http_agentstream_remote_s {
     ngx_msec_t                           steady;   /* since when it answers in
                                                       time */
     ngx_msec_t                           lease;    /* end of our lease */
-    ngx_msec_t                           renewed;
+    ngx_msec_t                           renewed;  /* when it was asked for */
+    ngx_uint_t                           renewing;
     ngx_uint_t                           leased;   /* it is not over, as far as
                                                       we have noticed */
 
@@ -288,6 +297,17 @@ struct ngx_http_agentstream_remote_s {
 
     ngx_str_t                            owner;    /* our name */
     u_char                               owner_data[64];
+
+    ngx_str_t                            data;     /* a name for what is in
+                                                      Redis: it changes when
+                                                      Redis is emptied */
+    u_char                               data_name[32];
+    ngx_uint_t                           emptied;  /* how often that was
+                                                      seen */
+
+    uint64_t                             tickets;  /* number of the last one */
+    ngx_queue_t                          left;     /* places in queues that
+                                                      were left */
 
     ngx_queue_t                          turns;
     ngx_http_agentstream_remote_chats_t  chats;
@@ -330,6 +350,20 @@ ngx_int_t ngx_http_agentstream_remote_base(ngx_str_t *base, ngx_str_t *key,
     ngx_log_t *log);
 
 
+/* places in queues: "in", "first" or "out" */
+
+void ngx_http_agentstream_remote_queue(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_http_agentstream_ticket_t *ticket, const char *what);
+/* writes the name of a place, of less than 128 bytes */
+u_char *ngx_http_agentstream_remote_ticket(
+    ngx_http_agentstream_remote_t *remote, u_char *p, uint64_t number);
+/* tells Redis which places were left, as far as it does not know it */
+void ngx_http_agentstream_remote_leave_again(
+    ngx_http_agentstream_remote_t *remote);
+void ngx_http_agentstream_remote_close_queues(
+    ngx_http_agentstream_remote_t *remote);
+
+
 /* turns of this worker */
 
 ngx_http_agentstream_remote_turn_t *ngx_http_agentstream_remote_add_turn(
@@ -344,13 +378,17 @@ void ngx_http_agentstream_remote_replicate(
     ngx_http_agentstream_remote_turn_t *rt);
 /* sends what Redis does not have yet */
 void ngx_http_agentstream_remote_push(ngx_http_agentstream_remote_turn_t *rt);
+/* a command of the turn is on its way; readers do not wait long for it */
+void ngx_http_agentstream_remote_sent(ngx_http_agentstream_remote_turn_t *rt);
 /* what was not acknowledged becomes visible to readers */
 void ngx_http_agentstream_remote_show_anyway(
     ngx_http_agentstream_remote_turn_t *rt);
 void ngx_http_agentstream_remote_away(ngx_http_agentstream_remote_t *remote);
 void ngx_http_agentstream_remote_back(ngx_http_agentstream_remote_t *remote);
 void ngx_http_agentstream_remote_silence_handler(ngx_event_t *ev);
-void ngx_http_agentstream_remote_touch(ngx_http_agentstream_remote_t *remote);
+/* all: those of which it was told a moment ago, too */
+void ngx_http_agentstream_remote_touch(ngx_http_agentstream_remote_t *remote,
+    ngx_uint_t all);
 void ngx_http_agentstream_remote_tick_turns(
     ngx_http_agentstream_remote_t *remote);
 /* somebody wants to end one of our turns */
@@ -376,6 +414,8 @@ ngx_int_t ngx_http_agentstream_remote_prompting(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_later_t *later);
 ngx_int_t ngx_http_agentstream_remote_show(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later);
+void ngx_http_agentstream_remote_check(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later);
 ngx_int_t ngx_http_agentstream_remote_finish(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_store_end_t *end,
@@ -463,8 +503,10 @@ ngx_http_agentstream_remote_session_t *ngx_http_agentstream_remote_session(
 /* asks Redis for the session's turn, and for those that somebody wants */
 void ngx_http_agentstream_remote_look(
     ngx_http_agentstream_remote_session_t *rs);
-void ngx_http_agentstream_remote_look_later(
-    ngx_http_agentstream_remote_t *remote, ngx_str_t *key);
+/* the same, for a turn that is to be copied here, although perhaps nobody waits
+   for the answer, and the session may have a newer turn */
+void ngx_http_agentstream_remote_look_at(ngx_http_agentstream_remote_t *remote,
+    ngx_str_t *key, ngx_str_t *turn);
 void ngx_http_agentstream_remote_settle(
     ngx_http_agentstream_remote_session_t *rs);
 void ngx_http_agentstream_remote_tick_sessions(
@@ -504,7 +546,7 @@ ngx_int_t ngx_http_agentstream_remote_range(
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_redis_pt handler,
     void *data);
 /* appends what was asked for; returns the number of records, NGX_ERROR: they
-   do not follow on */
+   do not follow on, or are none; NGX_DECLINED: there was no answer */
 ngx_int_t ngx_http_agentstream_remote_ranged(
     ngx_http_agentstream_remote_t *remote, ngx_http_agentstream_node_t *node,
     redisReply *reply);

@@ -32,6 +32,7 @@ typedef struct {
     ngx_uint_t                           run;
     ngx_uint_t                           live;
     ngx_str_t                            epoch;
+    ngx_str_t                            owner;
     ngx_str_t                            last;
     ngx_str_t                            rank;
     ngx_str_t                            set;
@@ -172,6 +173,7 @@ ngx_http_agentstream_remote_meta(ngx_http_agentstream_remote_meta_t *meta,
         size_t       offset;
     } known[] = {
         { "epoch", offsetof(ngx_http_agentstream_remote_meta_t, epoch) },
+        { "owner", offsetof(ngx_http_agentstream_remote_meta_t, owner) },
         { "last", offsetof(ngx_http_agentstream_remote_meta_t, last) },
         { "rank", offsetof(ngx_http_agentstream_remote_meta_t, rank) },
         { "set", offsetof(ngx_http_agentstream_remote_meta_t, set) },
@@ -299,7 +301,7 @@ ngx_http_agentstream_remote_node_locked(
     node = ngx_http_agentstream_zone_find_locked(zone, &meta->id);
 
     if (node
-        && (!node->mirror || node->remote
+        && (!node->mirror
             || node->state == NGX_HTTP_AGENTSTREAM_TURN_FINISHED))
     {
         return NULL;
@@ -313,8 +315,17 @@ ngx_http_agentstream_remote_node_locked(
             return NULL;
         }
 
+        /* it may have died while it took the turn over */
+
         node->owner = zone->self;
+        node->remote = NULL;
+        node->pinned = 0;
         ngx_http_agentstream_journal_mend_locked(zone, node);
+        ngx_http_agentstream_zone_place_locked(zone, node);
+    }
+
+    if (node && node->remote) {
+        return NULL;
     }
 
     if (node && ngx_http_agentstream_remote_strays(node, meta)) {
@@ -427,6 +438,7 @@ ngx_http_agentstream_remote_apply_locked(
 {
     u_char                          *space;
     ngx_str_t                        text;
+    ngx_uint_t                       ours;
     ngx_http_agentstream_session_t  *session;
 
     session = node->session;
@@ -460,7 +472,14 @@ ngx_http_agentstream_remote_apply_locked(
         return;
     }
 
-    node->gone = (!meta->live
+    /* a turn that is ours, as Redis says, but that we do not have: the answer
+       to our claim was lost, or the claim could not be completed */
+
+    ours = (meta->owner.len == rs->remote->owner.len
+            && ngx_memcmp(meta->owner.data, rs->remote->owner.data,
+                          meta->owner.len) == 0);
+
+    node->gone = ((!meta->live || ours)
                   && ngx_http_agentstream_remote_steady(rs->remote));
 
     if (meta->run && (session->running == NULL || session->running->mirror)) {
@@ -673,29 +692,32 @@ ngx_http_agentstream_remote_fetch_done(void *data, redisReply *reply)
     mirror->fetching = 0;
 
     node = ngx_http_agentstream_remote_copied(rs->remote, &mirror->id);
-    n = -1;
+    n = NGX_DECLINED;
 
-    if (node && reply) {
+    if (node) {
         n = ngx_http_agentstream_remote_ranged(rs->remote, node, reply);
     }
 
-    if (node && n == 0 && node->journal.last_seq < mirror->last) {
-        /* the records were dropped: whoever wants them is told */
+    if (n == 0 && !mirror->empty) {
+        /* Redis may have been emptied since it was asked what it has */
+        mirror->empty = 1;
+
+    } else if ((n == 0 || n == NGX_ERROR)
+               && node->journal.last_seq < mirror->last)
+    {
+        /* the records were dropped, or are none: whoever wants them is told */
 
         ngx_http_agentstream_zone_lock(rs->remote->zone);
-
-        while (node->journal.last_seq < mirror->last) {
-            node->journal.last_seq = mirror->last;
-            node->journal.first_seq = mirror->last + 1;
-            node->journal.last->seq = mirror->last + 1;
-            node->journal.last->used = 0;
-            node->journal.dropped++;
-        }
-
+        ngx_http_agentstream_journal_jump_locked(rs->remote->zone, node,
+                                                 mirror->last);
         ngx_http_agentstream_journal_show_locked(node, mirror->last);
         ngx_http_agentstream_zone_unlock(rs->remote->zone);
 
         n = 1;
+    }
+
+    if (n > 0) {
+        mirror->empty = 0;
     }
 
     id.data = buf;

@@ -40,6 +40,10 @@ typedef struct {
     u_char                              *records;  /* heap, or NULL */
     ngx_uint_t                           nrecords;
     uint64_t                             before;
+    uint64_t                             keep;     /* from this record on; 0:
+                                                      all */
+    uint32_t                             made;     /* epoch of the records */
+    uint32_t                             keep_made;
     ngx_uint_t                           jump;
     u_char                              *p;        /* free part of buf */
     u_char                               buf[512];
@@ -61,6 +65,8 @@ static void ngx_http_agentstream_remote_put_fields(
     ngx_http_agentstream_remote_put_t *put);
 static void ngx_http_agentstream_remote_put_number(
     ngx_http_agentstream_remote_put_t *put, uint64_t n);
+static void ngx_http_agentstream_remote_put_keep(
+    ngx_http_agentstream_remote_put_t *put);
 static void ngx_http_agentstream_remote_put_text(
     ngx_http_agentstream_remote_put_t *put, const char *text);
 static void ngx_http_agentstream_remote_put_done(void *data,
@@ -69,6 +75,8 @@ static void ngx_http_agentstream_remote_stored(
     ngx_http_agentstream_remote_turn_t *rt, redisReply *reply);
 static void ngx_http_agentstream_remote_restore(
     ngx_http_agentstream_remote_turn_t *rt);
+static u_char *ngx_http_agentstream_remote_put_ends(
+    ngx_http_agentstream_remote_turn_t *rt, u_char *p);
 static void ngx_http_agentstream_remote_restore_done(void *data,
     redisReply *reply);
 
@@ -114,13 +122,26 @@ ngx_http_agentstream_remote_push(ngx_http_agentstream_remote_turn_t *rt)
         ngx_http_agentstream_remote_replicate(rt);
     }
 
-    rt->inflight = 1;
     rt->touch = 0;
     rt->changed = 0;
     rt->prompt_sent = rt->prompt;
     rt->sent = put.before + put.nrecords;
-    rt->sent_at = ngx_current_msec;
+    rt->kept = ngx_max(rt->kept, put.keep);
     rt->touched = ngx_current_msec;
+
+    ngx_http_agentstream_remote_sent(rt);
+}
+
+
+void
+ngx_http_agentstream_remote_sent(ngx_http_agentstream_remote_turn_t *rt)
+{
+    ngx_http_agentstream_remote_t  *remote;
+
+    remote = rt->remote;
+
+    rt->inflight = 1;
+    rt->sent_at = ngx_current_msec;
 
     if (!remote->silence.timer_set) {
         ngx_add_timer(&remote->silence, NGX_HTTP_AGENTSTREAM_SILENCE);
@@ -145,6 +166,8 @@ ngx_http_agentstream_remote_gather(ngx_http_agentstream_remote_turn_t *rt,
     put->nrecords = 0;
     put->jump = 0;
     put->before = rt->acked;
+    put->made = rt->epoch;
+    put->keep = 0;
     put->records = NULL;
 
     last = rt->node ? rt->node->journal.last_seq : rt->last;
@@ -180,6 +203,8 @@ ngx_http_agentstream_remote_gather(ngx_http_agentstream_remote_turn_t *rt,
                                               : rt->end_unsure ? "1" : "0");
     ngx_http_agentstream_remote_put_number(put, put->before);
     ngx_http_agentstream_remote_put_number(put, put->nrecords);
+    ngx_http_agentstream_remote_put_number(put, put->made);
+    ngx_http_agentstream_remote_put_keep(put);
 
     return NGX_OK;
 }
@@ -229,12 +254,22 @@ ngx_http_agentstream_remote_copy_records(
         put->before = rt->cursor.seq - 1;
         put->jump = (put->before != rt->acked);
 
+        /* of one epoch, which is a part of their ids */
+
+        put->made = ngx_http_agentstream_zone_epoch(node, rt->cursor.seq);
+        last = ngx_min(last, ngx_http_agentstream_zone_last(node, put->made));
+
         need = ngx_http_agentstream_journal_read_locked(node, &rt->cursor,
                        ngx_min(last, put->before
                                      + NGX_HTTP_AGENTSTREAM_REMOTE_RECORDS),
                        put->records, size, &records);
 
         put->nrecords = rt->cursor.seq - 1 - put->before;
+
+        if (node->journal.first_seq > rt->kept + 1) {
+            put->keep = node->journal.first_seq;
+            put->keep_made = ngx_http_agentstream_zone_epoch(node, put->keep);
+        }
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -359,6 +394,24 @@ ngx_http_agentstream_remote_put_number(ngx_http_agentstream_remote_put_t *put,
 }
 
 
+/* the oldest record that is kept here, too */
+
+static void
+ngx_http_agentstream_remote_put_keep(ngx_http_agentstream_remote_put_t *put)
+{
+    ngx_str_t  *arg;
+
+    arg = &put->argv[put->argc++];
+    arg->data = put->p;
+
+    if (put->keep) {
+        put->p = ngx_sprintf(put->p, "%uD-%uL", put->keep_made, put->keep);
+    }
+
+    arg->len = put->p - arg->data;
+}
+
+
 static void
 ngx_http_agentstream_remote_put_text(ngx_http_agentstream_remote_put_t *put,
     const char *text)
@@ -426,10 +479,12 @@ ngx_http_agentstream_remote_put_done(void *data, redisReply *reply)
         break;
 
     case 'N':
-        /* it cannot have been forgotten in such a short time */
+        /* it was not forgotten in such a short time, or with everything else;
+           otherwise another machine may have ended it long ago */
 
         if (ngx_current_msec - rt->heard
-            < NGX_HTTP_AGENTSTREAM_RUNNING_TTL * 500)
+            < NGX_HTTP_AGENTSTREAM_RUNNING_TTL * 500
+            || rt->emptied != rt->remote->emptied)
         {
             ngx_http_agentstream_remote_restore(rt);
             return;
@@ -444,6 +499,7 @@ ngx_http_agentstream_remote_put_done(void *data, redisReply *reply)
     }
 
     rt->heard = ngx_current_msec;
+    rt->emptied = rt->remote->emptied;
 
     ngx_http_agentstream_remote_push(rt);
 
@@ -506,7 +562,8 @@ static void
 ngx_http_agentstream_remote_restore(ngx_http_agentstream_remote_turn_t *rt)
 {
     u_char     epoch[NGX_INT64_LEN], set[NGX_INT64_LEN], ttl[NGX_INT64_LEN];
-    ngx_str_t  argv[7];
+    u_char     ends[128];
+    ngx_str_t  argv[8];
 
     ngx_log_error(NGX_LOG_WARN, rt->remote->log, 0,
                   "agentstream remote: Redis has lost turn %V, it is stored "
@@ -525,15 +582,44 @@ ngx_http_agentstream_remote_restore(ngx_http_agentstream_remote_turn_t *rt)
     argv[6].len = ngx_sprintf(ttl, "%d", NGX_HTTP_AGENTSTREAM_RUNNING_TTL)
                   - ttl;
 
+    argv[7].data = ends;
+    argv[7].len = ngx_http_agentstream_remote_put_ends(rt, ends) - ends;
+
     if (ngx_http_agentstream_remote_eval(rt->remote,
-                                     NGX_HTTP_AGENTSTREAM_SCRIPT_RESTORE, 7,
+                                     NGX_HTTP_AGENTSTREAM_SCRIPT_RESTORE, 8,
                                      argv,
                                      ngx_http_agentstream_remote_restore_done,
                                      rt)
         == NGX_OK)
     {
-        rt->inflight = 1;
+        ngx_http_agentstream_remote_sent(rt);
     }
+}
+
+
+/* the last records of the epochs before, at most 22 bytes each */
+
+static u_char *
+ngx_http_agentstream_remote_put_ends(ngx_http_agentstream_remote_turn_t *rt,
+    u_char *p)
+{
+    ngx_uint_t                    i;
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = rt->remote->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    node = ngx_http_agentstream_zone_find_locked(zone, &rt->id);
+
+    for (i = 0; node && i < node->nends; i++) {
+        p = ngx_sprintf(p, "%uL ", node->ends[i]);
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return p;
 }
 
 
@@ -555,6 +641,7 @@ ngx_http_agentstream_remote_restore_done(void *data, redisReply *reply)
 
     if (status.len && status.data[0] == 'O') {
         rt->acked = 0;
+        rt->kept = 0;
         rt->prompt |= rt->prompted;
 
     } else if (status.len) {

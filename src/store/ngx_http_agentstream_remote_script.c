@@ -18,13 +18,23 @@
 
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 
-/* ARGV: owner, time in ms.  It must work without memory, too: an owner must
-   not seem to be dead because Redis is full */
+/* ARGV: owner, time in ms, a new name.  Returns the name of what is in Redis,
+   which is lost when Redis is emptied, and whether the lease was over.  It must
+   work without memory, too: an owner must not seem to be dead because Redis is
+   full */
 
 static const char  ngx_http_agentstream_script_lease[] =
 "#!lua flags=allow-oom\n"
-"redis.call('SET', 'as1:w:' .. ARGV[1], 1, 'PX', ARGV[2])\n"
-"return 'OK'\n";
+"local call = redis.call\n"
+"local lease, over = 'as1:w:' .. ARGV[1], '0'\n"
+"if call('EXISTS', lease) == 0 then over = '1' end\n"
+"call('SET', lease, 1, 'PX', ARGV[2])\n"
+"local name = call('GET', 'as1:name')\n"
+"if not name then\n"
+"  name = ARGV[3]\n"
+"  call('SET', 'as1:name', name)\n"
+"end\n"
+"return {name, over}\n";
 
 
 /*
@@ -72,36 +82,42 @@ static const char  ngx_http_agentstream_script_create[] =
 /*
  * ARGV: base, turn, epoch, owner, time to live, end ("", or whether the session
  * is unsure, "0" or "1"), number before the first record, number of records,
- * the records, mode, then fields and values.  The mode "jump" says that the
- * records before these are not kept, "touch" that nobody need be told.
+ * the epoch that made them, the id of the oldest record to keep ("": all), the
+ * records, mode, then fields and values.  The mode "jump" says that the records
+ * before these are not kept, "touch" that nobody need be told.  A Redis that
+ * has an older epoch has forgotten a claim, as after a failover.
  */
 
 static const char  ngx_http_agentstream_script_put[] =
 "#!lua\n"
 "local base, turn, epoch, owner, ttl, fin = unpack(ARGV, 1, 6)\n"
 "local before, n = tonumber(ARGV[7]), tonumber(ARGV[8])\n"
+"local made, keep = ARGV[9], ARGV[10]\n"
 "local call = redis.call\n"
 "local m, t = base .. 'm:' .. turn, base .. 't:' .. turn\n"
 "local h = call('HMGET', m, 'epoch', 'owner', 'last', 'int', 'end',"
 " 'req')\n"
 "if not h[1] then return {'NOKEY'} end\n"
+"if h[1] ~= epoch and tonumber(h[1]) < tonumber(epoch) then\n"
+"  return {'NOKEY'} end\n"
 "if h[1] ~= epoch or h[2] ~= owner then return {'FENCED'} end\n"
 "local last = tonumber(h[3])\n"
-"local mode = ARGV[9 + n]\n"
+"local mode = ARGV[11 + n]\n"
 "if mode == 'jump' and before > last then\n"
 "  call('DEL', t)\n"
 "  last = before\n"
 "elseif n > 0 and before ~= last then return {'GAP', h[3]} end\n"
 "local size, out = 0, {}\n"
 "for i = 1, n do\n"
-"  local b = ARGV[8 + i]\n"
-"  call('XADD', t, epoch .. '-' .. (last + i), 'r', b)\n"
+"  local b, id = ARGV[10 + i], made .. '-' .. (last + i)\n"
+"  if i < n or keep == '' then call('XADD', t, id, 'r', b)\n"
+"  else call('XADD', t, 'MINID', '~', keep, id, 'r', b) end\n"
 "  size = size + #b\n"
 "  if size <= 16384 then out[i] = struct.pack('<I4', #b) .. b end\n"
 "end\n"
 "local first = last + 1\n"
 "last = last + n\n"
-"call('HSET', m, 'last', last, unpack(ARGV, 10 + n))\n"
+"call('HSET', m, 'last', last, unpack(ARGV, 12 + n))\n"
 "if fin ~= '' and not h[5] then\n"
 "  call('HSET', m, 'end', 1)\n"
 "  local s = base .. 's'\n"
@@ -113,11 +129,11 @@ static const char  ngx_http_agentstream_script_put[] =
 "if n == 0 or fin ~= '' or first == 1\n"
 "   or call('TTL', m) < tonumber(ttl) / 2 then\n"
 "  call('EXPIRE', base .. 's', ttl) call('EXPIRE', m, ttl)\n"
-"  call('EXPIRE', t, ttl)\n"
+"  call('EXPIRE', t, ttl) call('EXPIRE', base .. 'q', ttl)\n"
 "  if (h[6] or '') ~= '' then call('EXPIRE', base .. 'r:' .. h[6], ttl) end\n"
 "end\n"
 "if size > 16384 then n = 0 out = {} end\n"
-"if n > 0 and fin == '' and #ARGV == 9 + n then\n"
+"if n > 0 and fin == '' and #ARGV == 11 + n then\n"
 "  call('SPUBLISH', base .. 'c', 'A ' .. turn .. ' ' .. epoch .. ' '"
 " .. first .. ' ' .. n .. '\\n' .. table.concat(out))\n"
 "elseif mode ~= 'touch' then\n"
@@ -126,39 +142,43 @@ static const char  ngx_http_agentstream_script_put[] =
 "return {'OK', h[4] or '0', call('EXISTS', base .. 'v:' .. turn)}\n";
 
 
-/* ARGV: base, turn, epoch, owner, settings, request id, time to live: Redis has
-   lost the turn */
+/* ARGV: base, turn, epoch, owner, settings, request id, time to live, ends of
+   epochs: Redis has lost the turn, or its newest epoch */
 
 static const char  ngx_http_agentstream_script_restore[] =
 "#!lua\n"
-"local base, turn, epoch, owner, set, req, ttl = unpack(ARGV)\n"
+"local base, turn, epoch, owner, set, req, ttl, ends = unpack(ARGV)\n"
 "local s, m = base .. 's', base .. 'm:' .. turn\n"
 "local call = redis.call\n"
-"if call('EXISTS', m) == 1 then return {'OK'} end\n"
+"local old = call('HMGET', m, 'epoch', 'rank')\n"
+"if old[1] and tonumber(old[1]) >= tonumber(epoch) then return {'OK'} end\n"
 "local h = call('HMGET', s, 'turn', 'run')\n"
 "if h[2] == '1' and h[1] ~= turn"
 " and call('EXISTS', base .. 'm:' .. h[1]) == 1 then return {'FENCED'} end\n"
-"local rank = call('HINCRBY', s, 'rank', 1)\n"
+"local rank = old[2] or call('HINCRBY', s, 'rank', 1)\n"
+"call('DEL', m, base .. 't:' .. turn)\n"
 "call('HSET', s, 'turn', turn, 'run', 1)\n"
 "call('HSET', m, 'epoch', epoch, 'owner', owner, 'last', 0, 'rank', rank,"
-" 'set', set, 'req', req)\n"
+" 'set', set, 'req', req, 'ends', ends)\n"
 "call('EXPIRE', s, ttl) call('EXPIRE', m, ttl)\n"
 "if req ~= '' then call('SET', base .. 'r:' .. req, turn, 'EX', ttl) end\n"
 "return {'OK'}\n";
 
 
 /* ARGV: base, turn, epoch, owner, "1": a worker of the same machine is dead, as
-   we know ourselves, so that its lease does not count */
+   we know ourselves, so that its lease does not count.  It must work without
+   memory, too: turns of the dead go on when Redis is full */
 
 static const char  ngx_http_agentstream_script_claim[] =
-"#!lua\n"
+"#!lua flags=allow-oom\n"
 "local base, turn, epoch, owner, same = unpack(ARGV)\n"
 "local call = redis.call\n"
 "local m = base .. 'm:' .. turn\n"
 "local h = call('HMGET', m, 'epoch', 'owner', 'last', 'ends', 'end')\n"
 "if not h[1] then return {'NOKEY'} end\n"
+"if h[5] then return {'DECLINED'} end\n"
 "if h[2] == owner then return {'OK', h[1], h[3]} end\n"
-"if h[5] or h[1] ~= epoch then return {'DECLINED'} end\n"
+"if h[1] ~= epoch then return {'DECLINED'} end\n"
 "if same == '1' then\n"
 "  call('HSET', m, 'owner', owner)\n"
 "  return {'OK', h[1], h[3]}\n"

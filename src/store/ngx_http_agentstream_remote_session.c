@@ -194,17 +194,21 @@ ngx_http_agentstream_remote_session(ngx_http_agentstream_remote_t *remote,
 
 
 void
-ngx_http_agentstream_remote_look_later(ngx_http_agentstream_remote_t *remote,
-    ngx_str_t *key)
+ngx_http_agentstream_remote_look_at(ngx_http_agentstream_remote_t *remote,
+    ngx_str_t *key, ngx_str_t *turn)
 {
     ngx_http_agentstream_remote_session_t  *rs;
 
     rs = ngx_http_agentstream_remote_session(remote, key);
 
-    if (rs) {
-        rs->used = ngx_current_msec;
-        ngx_http_agentstream_remote_look(rs);
+    if (rs == NULL) {
+        return;
     }
+
+    rs->used = ngx_current_msec;
+
+    (void) ngx_http_agentstream_remote_find_mirror(rs, turn, 1);
+    ngx_http_agentstream_remote_look(rs);
 }
 
 

@@ -28,6 +28,8 @@ static void ngx_http_agentstream_remote_drop(
     ngx_http_agentstream_later_t **later);
 static void ngx_http_agentstream_remote_end(
     ngx_http_agentstream_remote_turn_t *rt);
+static void ngx_http_agentstream_remote_tell_owner(
+    ngx_http_agentstream_remote_turn_t *rt);
 
 
 ngx_http_agentstream_remote_turn_t *
@@ -73,6 +75,7 @@ ngx_http_agentstream_remote_add_turn(ngx_http_agentstream_remote_t *remote,
     rt->prompted = 0;
     rt->touched = ngx_current_msec;
     rt->heard = ngx_current_msec;
+    rt->emptied = remote->emptied;
 
     rt->answer.handler = ngx_http_agentstream_remote_answer_handler;
     rt->answer.data = rt;
@@ -178,7 +181,8 @@ ngx_http_agentstream_remote_fence(ngx_http_agentstream_remote_turn_t *rt)
         if (rt->finishing == NULL && rt->prompting == NULL
             && rt->showing == NULL)
         {
-            /* the owner is told when it asks for something */
+            /* the owner looks whether the turn is still its own */
+            ngx_http_agentstream_remote_tell_owner(rt);
             return;
         }
 
@@ -204,7 +208,7 @@ ngx_http_agentstream_remote_fence(ngx_http_agentstream_remote_turn_t *rt)
     key.data = rt->base.data + sizeof("as1:{") - 1;
     key.len = rt->base.len - (sizeof("as1:{}:") - 1);
 
-    ngx_http_agentstream_remote_look_later(remote, &key);
+    ngx_http_agentstream_remote_look_at(remote, &key, &rt->id);
 
     /* one of them is enough: the caller forgets the turn */
 
@@ -244,7 +248,7 @@ ngx_http_agentstream_remote_show_anyway(ngx_http_agentstream_remote_turn_t *rt)
     zone = rt->remote->zone;
     node = rt->node;
 
-    if (node == NULL || !rt->live) {
+    if (node == NULL) {
         return;
     }
 
@@ -348,7 +352,7 @@ ngx_http_agentstream_remote_back(ngx_http_agentstream_remote_t *remote)
             continue;
         }
 
-        if (!rt->owned) {
+        if (rt->taking && !rt->owned) {
             ngx_http_agentstream_remote_take(rt);
         }
 
@@ -360,7 +364,8 @@ ngx_http_agentstream_remote_back(ngx_http_agentstream_remote_t *remote)
 /* what Redis has refused is tried again, and it is told that turns run */
 
 void
-ngx_http_agentstream_remote_touch(ngx_http_agentstream_remote_t *remote)
+ngx_http_agentstream_remote_touch(ngx_http_agentstream_remote_t *remote,
+    ngx_uint_t all)
 {
     ngx_queue_t                         *q;
     ngx_http_agentstream_remote_turn_t  *rt;
@@ -371,9 +376,15 @@ ngx_http_agentstream_remote_touch(ngx_http_agentstream_remote_t *remote)
     {
         rt = ngx_queue_data(q, ngx_http_agentstream_remote_turn_t, queue);
 
-        if (ngx_current_msec - rt->touched
-            > (rt->acked ? NGX_HTTP_AGENTSTREAM_TOUCH
-                         : NGX_HTTP_AGENTSTREAM_LEASE))
+        if (rt->taking && !rt->owned) {
+            ngx_http_agentstream_remote_take(rt);
+            continue;
+        }
+
+        if (all
+            || ngx_current_msec - rt->touched
+               > (rt->acked ? NGX_HTTP_AGENTSTREAM_TOUCH
+                            : NGX_HTTP_AGENTSTREAM_LEASE))
         {
             rt->touch = 1;
         }
@@ -429,39 +440,70 @@ void
 ngx_http_agentstream_remote_interrupted(ngx_http_agentstream_remote_t *remote,
     ngx_str_t *id)
 {
-    u_char                        buf[64];
-    u_char                       *p;
-    ngx_str_t                     session, *key;
-    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_node_t         *node;
+    ngx_http_agentstream_remote_turn_t  *rt;
 
-    session.len = 0;
-    session.data = buf;
+    rt = NULL;
 
     ngx_http_agentstream_zone_lock(remote->zone);
 
     node = ngx_http_agentstream_zone_find_locked(remote->zone, id);
 
     if (node && !node->mirror
-        && node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED)
+        && node->state != NGX_HTTP_AGENTSTREAM_TURN_FINISHED
+        && node->owner.slot == remote->zone->self.slot
+        && node->owner.generation == remote->zone->self.generation)
     {
         node->interrupted = 1;
-
-        key = &node->session->sn.str;
-
-        for (p = key->data + key->len; p > key->data && p[-1] != ' '; p--) {
-            /* void */
-        }
-
-        session.len = ngx_min((size_t) (key->data + key->len - p),
-                              sizeof(buf));
-        ngx_memcpy(buf, p, session.len);
+        rt = node->remote;
     }
 
     ngx_http_agentstream_zone_unlock(remote->zone);
 
-    if (session.len) {
-        ngx_http_agentstream_notify_tell(&session);
+    if (rt) {
+        ngx_http_agentstream_remote_tell_owner(rt);
     }
+}
+
+
+/* the owner follows the session, whose id is the last word of its key */
+
+static void
+ngx_http_agentstream_remote_tell_owner(ngx_http_agentstream_remote_turn_t *rt)
+{
+    u_char     *p, *last;
+    ngx_str_t   session;
+
+    last = rt->base.data + rt->base.len - (sizeof("}:") - 1);
+
+    for (p = last; p > rt->base.data && p[-1] != ' '; p--) {
+        /* void */
+    }
+
+    session.data = p;
+    session.len = last - p;
+
+    ngx_http_agentstream_notify_tell(&session);
+}
+
+
+void
+ngx_http_agentstream_remote_check(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later)
+{
+    ngx_http_agentstream_remote_turn_t  *rt;
+
+    rt = node->remote;
+
+    if (rt == NULL || !rt->fenced) {
+        return;
+    }
+
+    ngx_http_agentstream_remote_wait(later, zone, node,
+                                     NGX_HTTP_AGENTSTREAM_LATER_SHOW);
+    rt->showing = later;
+
+    ngx_post_event(&rt->answer, &ngx_posted_events);
 }
 
 

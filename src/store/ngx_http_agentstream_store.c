@@ -447,7 +447,7 @@ ngx_http_agentstream_store_orphan(ngx_http_agentstream_zone_t *zone,
         /* a reload may have removed the store */
 
         if (zone->remote) {
-            zone->remote->copy(zone, &key);
+            zone->remote->copy(zone, &key, turn);
         }
 
         return NGX_DECLINED;

@@ -410,6 +410,11 @@ ngx_int_t ngx_http_agentstream_store_directory(
 ngx_int_t ngx_http_agentstream_store_show(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later);
 
+/* the owner was woken: if another machine has taken the turn over, the handler
+   of show() is called soon, with NGX_ABORT */
+void ngx_http_agentstream_store_check(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later);
+
 /*
  * Adds a question or permission request that waits for a client's answer.
  * NGX_OK, also if it is already listed; NGX_DECLINED: too many wait;
@@ -546,8 +551,11 @@ typedef struct {
                                                       "freed" */
     ngx_http_agentstream_cursor_t        cursor;
     ngx_uint_t                           known;    /* epoch is known */
-    ngx_uint_t                           epoch;    /* of the packet before the
-                                                      next one */
+    ngx_uint_t                           epoch;    /* of the turn when it was
+                                                      read: what was read is a
+                                                      part of the next one, too,
+                                                      unless that began
+                                                      earlier */
     ngx_str_t                            turn;
 } ngx_http_agentstream_store_place_t;
 

@@ -67,6 +67,10 @@ struct ngx_http_agentstream_store_remote_s {
     ngx_int_t  (*show)(ngx_http_agentstream_zone_t *zone,
                        ngx_http_agentstream_node_t *node,
                        ngx_http_agentstream_later_t *later);
+    /* answers show() with NGX_ABORT if another machine has the turn */
+    void       (*check)(ngx_http_agentstream_zone_t *zone,
+                        ngx_http_agentstream_node_t *node,
+                        ngx_http_agentstream_later_t *later);
     ngx_int_t  (*finish)(ngx_http_agentstream_zone_t *zone,
                          ngx_http_agentstream_node_t *node,
                          ngx_http_agentstream_store_end_t *end,
@@ -89,8 +93,9 @@ struct ngx_http_agentstream_store_remote_s {
                         ngx_str_t *key, ngx_str_t *turn, ngx_uint_t follow,
                         ngx_http_agentstream_later_t *later);
     void       (*unwatch)(ngx_http_agentstream_store_watch_t *watch);
-    /* the worker that copied a turn of this session is dead */
-    void       (*copy)(ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+    /* the worker that copied this turn of the session is dead */
+    void       (*copy)(ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
+                       ngx_str_t *turn);
 
     /* chats: whether they are in the zone, because Redis is away; what the
        verbs of store_chat.h do otherwise */

@@ -211,6 +211,16 @@ ngx_http_agentstream_store_show(ngx_http_agentstream_zone_t *zone,
 
 
 void
+ngx_http_agentstream_store_check(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later)
+{
+    if (zone->remote && !ngx_http_agentstream_store_pending(later)) {
+        zone->remote->check(zone, node, later);
+    }
+}
+
+
+void
 ngx_http_agentstream_store_shown(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node)
 {

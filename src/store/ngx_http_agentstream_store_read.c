@@ -269,7 +269,7 @@ ngx_http_agentstream_store_read(ngx_http_agentstream_zone_t *zone,
     }
 
     place->known = 1;
-    place->epoch = ngx_http_agentstream_zone_epoch(node, cursor->seq - 1);
+    place->epoch = node->epoch;
 
     view->all = (cursor->seq > journal->shown_seq);
 

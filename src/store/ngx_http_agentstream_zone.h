@@ -192,6 +192,8 @@ struct ngx_http_agentstream_ticket_s {
                                                       tickets */
     ngx_http_agentstream_session_t      *session;
     ngx_http_agentstream_owner_t         owner;
+    uint64_t                             number;   /* its name for other
+                                                      machines; 0: none */
 };
 
 
