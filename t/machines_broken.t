@@ -26,8 +26,10 @@ my $module = AgentStream->module();
 # texts of the module, each with one of the same length that takes its place
 
 my %broken = (
+    # the ids of a stream fence as well, so both must be broken
     fence => [["h[1] ~= epoch or h[2] ~= owner then return {'FENCED'}",
-               "h[1] ~= h[1]  or h[2] ~= h[2]  then return {'FENCED'}"]],
+               "h[1] ~= h[1]  or h[2] ~= h[2]  then return {'FENCED'}"],
+              ["made .. '-'", "h[1] .. '-'"]],
     epoch => [['tonumber(epoch) + 1', 'tonumber(epoch) + 0']],
     gap => [['n > 0 and before ~= last', 'n > 0 and last ~= last  ']],
     lease => [["'as1:w:' .. owner) == 1", "'as1:w:' .. owner) == 9"],
@@ -89,7 +91,7 @@ sub end {
 
 sub cut_off {
     my ($what) = @_;
-    my $m = machines($what, cut => 1);
+    my $m = machines($what, tunnels => 1);
     my ($x, $y) = $m->machines();
     my $s = $x->session();
 
@@ -99,10 +101,10 @@ sub cut_off {
     my $reader = $y->open(events_of($s));
     hear($y, $reader, 6);
 
-    $m->{tunnel}->signal('STOP');
+    $m->tunnel('hold', 'redis1');
     wait_for(sub { $y->log_text() =~ /taken over/ }, 12);
     $x->wait([$sender], timeout => 1);
-    $m->{tunnel}->signal('CONT');
+    $m->tunnel('up', 'redis1');
 
     my $ended = $x->wait([$sender, $reader], timeout => 25);
 

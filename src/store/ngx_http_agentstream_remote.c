@@ -384,8 +384,9 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
     name = ngx_http_agentstream_redis_item(reply, 0);
     name.len = ngx_min(name.len, sizeof(remote->data_name));
 
-    if (name.len != remote->data.len
-        || ngx_memcmp(name.data, remote->data.data, name.len) != 0)
+    if (name.len
+        && (name.len != remote->data.len
+            || ngx_memcmp(name.data, remote->data.data, name.len) != 0))
     {
         remote->data.len = name.len;
         remote->data.data = remote->data_name;
@@ -506,9 +507,8 @@ ngx_http_agentstream_remote_tick_handler(ngx_event_t *ev)
                                                   NULL, NULL);
     }
 
-    ngx_http_agentstream_remote_touch(remote);
-    ngx_http_agentstream_remote_tick_chats(remote);
     ngx_http_agentstream_remote_touch(remote, 0);
+    ngx_http_agentstream_remote_tick_chats(remote);
     ngx_http_agentstream_remote_leave_again(remote);
     ngx_http_agentstream_remote_tick_sessions(remote);
 }

@@ -6,10 +6,17 @@ package AgentStream::Machines;
 #     my $m = AgentStream::Machines->new(3, location => '…');
 #     my ($a, $b, $c) = $m->machines();
 #
-# cut => 1: the first machine can be cut off from Redis, with cut_off().
 # store => sub { … }: makes the address that the machines get, when Redis runs.
 # bot => {…}: they serve one bot, with the arguments of Bot.pm's bot_conf(), on
 # the platforms $m->{chat}.
+#
+# tunnels => 1: each machine reaches Redis and OpenCode through tunnels that can
+# be cut (tunnel.mjs): $m->tunnel('hold', 'redis1') for the first machine,
+# "opencode1" for its way to OpenCode.
+#
+# clocks => 1: each machine has clocks of its own (clock.c): $m->clock($x, WALL,
+# TICKS) moves its time of day, in seconds, and the clock of its timers, in
+# milliseconds.
 #
 # check_all() holds what all clients of a test have received against the
 # promise: a number of a packet stands for the same bytes everywhere, and
@@ -20,6 +27,8 @@ use warnings;
 
 use Digest::SHA qw(sha1_hex);
 use File::Path qw(remove_tree);
+use FindBin;
+use IO::Socket::INET;
 use POSIX ();
 use Test::More;
 
@@ -38,9 +47,11 @@ sub new {
     my $password = delete $args{password} // '';
     my $db = delete $args{db} // 0;
     my $wait = delete $args{wait} // 1;
-    my $cut = delete $args{cut};
     my $store = delete $args{store};
     my $bot = delete $args{bot};
+    my $tunnels = delete $args{tunnels};
+    my $clocks = delete $args{clocks};
+    my $own = delete $args{own} // [];
     my %worker = (workers => 1, timeout => 120, %args);
 
     my $first = AgentStream->new(%worker, nginx => 0);
@@ -65,23 +76,33 @@ sub new {
     $http .= "agentstream_store $address;
               agentstream_store_failure $failure;\n";
 
-    # the first machine reaches Redis through a process that can be stopped
     my $direct = $http;
-    $self->start_tunnel() if $cut;
+    $self->start_tunnels($n) if $tunnels;
 
     for my $i (1 .. $n) {
-        $http = $direct;
-        $http =~ s/:$self->{port}\b/:$self->{port_tunnel}/ if $cut && $i == 1;
-
+        my %own = %{ $own->[$i - 1] // {} };
         my $t = $i == 1 ? $first : AgentStream->new(%worker, nginx => 0,
                                        opencode => $first->{port_opencode});
+
+        $http = $direct;
+
+        if ($tunnels) {
+            $http =~ s/:$self->{port}\b/:$self->{ports}{"redis$i"}/;
+            $t->{port_upstream} = $self->{ports}{"opencode$i"};
+        }
+
+        $t->{env} = $self->clock_of($t, "$self->{dir}/clock$i") if $clocks;
+        $t->{$_} = $own{$_} for keys %own;
         $t->{http} = $http;
         $t->{fake} //= $first->{fake};
         $t->start_nginx();
         push @{ $self->{machines} }, $t;
-    }
 
-    !$wait || $self->connected() or die "no connection to Redis\n";
+        if ($wait) {
+            $self->connected() or die "no connection to Redis\n";
+            $self->learn_owners();
+        }
+    }
 
     return $self;
 }
@@ -128,17 +149,96 @@ sub start_redis {
 }
 
 
-sub start_tunnel {
-    my ($self) = @_;
-    my ($port) = free_ports(1);
+sub start_tunnels {
+    my ($self, $n) = @_;
+    my @names = map { ("redis$_", "opencode$_") } 1 .. $n;
+    my %to = (redis => $self->{port},
+              opencode => $self->{first}{port_opencode});
 
-    $self->{port_tunnel} = $port;
-    $self->{tunnel} = AgentStream::Process->start(command => ['node', '-e',
-        'const net = require("net"); net.createServer((c) => {'
-        . "const u = net.connect($self->{port}, '127.0.0.1');"
-        . 'c.pipe(u); u.pipe(c); c.on("error", () => u.destroy());'
-        . 'u.on("error", () => c.destroy()); '
-        . "}).listen($port, '127.0.0.1')"], out => "$self->{dir}/tunnel.log");
+    my $said = $self->{first}->start_server('tunnel', qr/^listening (.+)$/m,
+        'node', "$FindBin::Bin/lib/tunnel.mjs",
+        map { my ($what) = /^([a-z]+)/; "$_=$to{$what}" } @names);
+
+    $self->{tunnel} = $self->{first}{tunnel};
+    ($self->{port_control}, my @ports) = split ' ', $said;
+    @{ $self->{ports} }{@names} = @ports;
+}
+
+
+# tells the tunnels what to do (tunnel.mjs) -> their answer
+
+sub tunnel {
+    my ($self, @words) = @_;
+    my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
+                PeerPort => $self->{port_control}) or die "tunnel: $!\n";
+
+    print $s "@words\n";
+    my $answer = <$s> // die "tunnel: no answer to @words\n";
+    chomp $answer;
+
+    return $answer;
+}
+
+
+# the environment of a machine whose clocks can be moved
+
+sub clock_of {
+    my ($self, $t, $file) = @_;
+    my $lib = "$self->{dir}/clock.so";
+
+    -e $lib || system('cc', '-shared', '-fPIC', '-O', '-o', $lib,
+                      "$FindBin::Bin/lib/clock.c") == 0
+        or die "clock.c cannot be compiled\n";
+
+    $t->{clock} = $file;
+    $self->clock($t, 0, 0);
+
+    return { LD_PRELOAD => $lib, AGENTSTREAM_CLOCK => $file };
+}
+
+
+sub clock {
+    my ($self, $t, $wall, $ticks) = @_;
+
+    # in place, because it is mapped
+    open my $fh, -e $t->{clock} ? '+<' : '>', $t->{clock}
+        or die "$t->{clock}: $!\n";
+    binmode $fh;
+    print $fh pack 'qq', $wall, $ticks;
+    close $fh or die "$t->{clock}: $!\n";
+}
+
+
+# the other machines take this one's workers for dead, at once: its lease is
+# gone until it renews it
+
+sub expire_lease {
+    my ($self, $t) = @_;
+
+    $self->redis('DEL', map { "as1:w:$_" } $self->owners($t));
+}
+
+
+# the names of a machine's workers; they hold leases now
+
+sub owners {
+    my ($self, $t) = @_;
+    my ($i) = grep { $self->{machines}[$_] == $t } 0 .. $#{ $self->{machines} };
+
+    return @{ $self->{owners}[$i] };
+}
+
+
+# which leases are whose, when each machine has started
+
+sub learn_owners {
+    my ($self) = @_;
+    my %known = map { $_ => 1 } map { @$_ } @{ $self->{owners} // [] };
+
+    my @new = grep { !$known{$_} } map { /^as1:w:(\S+)/ }
+              split /\n/, $self->redis('KEYS', 'as1:w:*');
+
+    push @{ $self->{owners} }, \@new;
 }
 
 
@@ -246,7 +346,6 @@ sub finish {
     }
 
     if ($self->{tunnel}) {
-        $self->{tunnel}->signal('CONT');
         $self->{tunnel}->stop('TERM', 5);
     }
 

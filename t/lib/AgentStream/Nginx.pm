@@ -85,6 +85,7 @@ sub conf {
     $self->{$_} = shift @ports for qw(port port_h2 port_tls);
 
     my %value = (%$self,
+        port_opencode => $self->{port_upstream} // $self->{port_opencode},
         user => $> == 0 ? 'user root;' : '',
         globals => (module() ? 'load_module ' . module() . ";\n" : '')
                    . ($self->{globals} // ''),
@@ -140,12 +141,14 @@ sub nginx_env {
     my ($self) = @_;
     my $preload = $ENV{AGENTSTREAM_PRELOAD};
 
-    return {} unless $ENV{AGENTSTREAM_ASAN};
+    my %own = %{ $self->{env} // {} };
+
+    return \%own unless $ENV{AGENTSTREAM_ASAN};
 
     make_path($self->{asan} = "$self->{dir}/asan");
 
-    return { AGENTSTREAM_ASAN => $self->{asan}, $preload ? (
-             LD_PRELOAD => $preload,
+    return { %own, AGENTSTREAM_ASAN => $self->{asan}, $preload ? (
+             LD_PRELOAD => join(' ', $preload, $own{LD_PRELOAD} // ()),
              ASAN_OPTIONS => "detect_leaks=0:log_path=$self->{asan}/report",
              ) : () };
 }
