@@ -3,13 +3,14 @@
 # "make run" starts, twice in a row; the curl command that it prints runs a
 # turn; an occupied port, or a demo that is already running, is named and left
 # alone; Ctrl-C ends everything that was started, including commands of the
-# agent.  The README's curl command for a name works.  With OWNERS=1 there are
-# two users, who see nothing of each other.
+# agent.  The README's commands for a first turn and for a name work.  With
+# OWNERS=1 there are two users, who see nothing of each other.
 #
 # Broken by: a port that is not looked at before something is started, the lock
 # left out, a stop that forgets one of the processes, no mark in OpenCode's
 # environment, a state in build/run that the next start stumbles over, no
-# agentstream_owner, or one that does not depend on the port.
+# agentstream_owner, or one that does not depend on the port; a command in
+# README.md whose session is another one.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -133,7 +134,16 @@ ok(!IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port{$_}),
 $demo = demo('second');
 like(up($demo), qr/^logs: /m, 'comes up again');
 
-# the README's line for a name
+# the README's lines for a first turn, as a shell runs them
+
+my ($first) = slurp("$FindBin::Bin/../README.md")
+              =~ /^<!-- example: turn -->\n```\n(.*?)^```$/ms;
+
+$first =~ s/:8080/:$port{PORT}/g;
+like(`$first 2>&1`, qr/^data: \{"type":"prompt_response".*\}\s*\z/m,
+     'a turn, as in README.md');
+
+# and its line for a name
 
 my ($named) = slurp("$FindBin::Bin/../README.md")
               =~ /^<!-- example: name -->\n```\n(.*?)^```$/ms;
