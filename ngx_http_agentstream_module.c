@@ -358,6 +358,13 @@ static ngx_command_t  ngx_http_agentstream_commands[] = {
       offsetof(ngx_http_agentstream_loc_conf_t, chat_picture_size),
       NULL },
 
+    { ngx_string("agentstream_chat_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_sec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_agentstream_loc_conf_t, chat_timeout),
+      NULL },
+
     { ngx_string("agentstream_status"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
       ngx_http_agentstream_module_status,

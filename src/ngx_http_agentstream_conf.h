@@ -143,6 +143,7 @@ typedef struct {
     ngx_msec_t                           chat_heartbeat;
     size_t                               chat_picture_size;  /* 0: none are
                                                         read */
+    time_t                               chat_timeout;
 } ngx_http_agentstream_loc_conf_t;
 
 

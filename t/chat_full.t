@@ -94,8 +94,7 @@ sub poll {
 
 
 sub long {
-    my ($t, $chat) = bot(platform => 'slack', allow => 'all', timeout => 60,
-                         server => 'client_max_body_size 2m;');
+    my ($t, $chat) = bot(platform => 'slack', allow => 'all', timeout => 60);
 
     is($chat->say(platform => 'slack', chat => 'D0ANN',
                   text => 'x' x 300_000)->{status}, 200, 'too long: taken');

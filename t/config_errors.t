@@ -60,6 +60,7 @@ my @bad = (
     ['another one', http => 'agentstream_chat_tool_interval 1x;'],
     ['a heartbeat that is no time', http => 'agentstream_chat_heartbeat often;'],
     ['a picture without size', http => 'agentstream_chat_picture_size large;'],
+    ['a timeout that is no time', http => 'agentstream_chat_timeout never;'],
     ['nobody in a list', http => 'agentstream_chat_allow;'],
     ['a server', server => 'agentstream /oc/;'],
     ['http', http => 'agentstream /oc/;'],

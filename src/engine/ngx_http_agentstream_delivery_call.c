@@ -22,10 +22,6 @@
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_ANSWER   262144
 
 
-static ngx_uint_t ngx_http_agentstream_delivery_rate(
-    ngx_http_agentstream_store_chat_rate_t *rate, u_char *last,
-    const ngx_http_agentstream_chat_rate_t *limit, ngx_uint_t spare,
-    ngx_uint_t shared);
 static void ngx_http_agentstream_delivery_told(void *data,
     ngx_http_agentstream_call_t *call);
 
@@ -66,84 +62,6 @@ ngx_http_agentstream_delivery_spell(ngx_http_agentstream_loc_conf_t *conf,
     call->timeout = NGX_HTTP_AGENTSTREAM_DELIVERY_TIMEOUT;
 
     return call;
-}
-
-
-ngx_msec_t
-ngx_http_agentstream_delivery_spend(ngx_http_agentstream_loc_conf_t *conf,
-    ngx_http_agentstream_chat_place_t *place, ngx_uint_t group,
-    ngx_uint_t kind, ngx_http_agentstream_store_chat_spend_e how)
-{
-    u_char                                       keys[
-                                  NGX_HTTP_AGENTSTREAM_CHAT_RATES]
-                                 [NGX_HTTP_AGENTSTREAM_DELIVERY_KEY_MAX];
-    size_t                                       len;
-    ngx_uint_t                                   n, edit, spare;
-    const ngx_http_agentstream_chat_platform_t  *platform;
-    ngx_http_agentstream_store_chat_rate_t       rates[
-                                  NGX_HTTP_AGENTSTREAM_CHAT_RATES];
-
-    n = 0;
-    len = NGX_HTTP_AGENTSTREAM_DELIVERY_KEY_MAX;
-    platform = conf->chat->platform;
-
-    edit = (kind == NGX_HTTP_AGENTSTREAM_CHAT_EDIT
-            || kind == NGX_HTTP_AGENTSTREAM_CHAT_SETTLE
-            || kind == NGX_HTTP_AGENTSTREAM_CHAT_DELETE);
-
-    /* answers come first, then what is new, then what has only changed */
-
-    spare = (how != NGX_HTTP_AGENTSTREAM_SPEND_NOW) ? 0 : edit ? 2 : 4;
-
-    rates[0].key.data = keys[0];
-    rates[1].key.data = keys[1];
-
-    if (edit && platform->edits.interval) {
-        n += ngx_http_agentstream_delivery_rate(&rates[n],
-                   ngx_snprintf(keys[n], len, "edits %V %V %V",
-                                &conf->server_name, &conf->chat->prefix,
-                                &place->account),
-                   &platform->edits, spare, 1);
-
-    } else {
-        n += ngx_http_agentstream_delivery_rate(&rates[n],
-                   ngx_snprintf(keys[n], len, "all %V %V", &conf->server_name,
-                                &conf->chat->prefix),
-                   &platform->all, spare, 1);
-
-        n += ngx_http_agentstream_delivery_rate(&rates[n],
-                   ngx_snprintf(keys[n], len, "chat %V %V %V %V",
-                                &conf->server_name, &conf->chat->prefix,
-                                &place->account, &place->chat),
-                   group ? &platform->group : &platform->chat, spare, 0);
-    }
-
-    return ngx_http_agentstream_store_chat_spend(
-                                         ngx_http_agentstream_worker->zone,
-                                         rates, n, how);
-}
-
-
-/* 0: there is no such limit; spare: the part of it that is left, 0: none;
-   shared: it is that of the bot, on all machines */
-
-static ngx_uint_t
-ngx_http_agentstream_delivery_rate(
-    ngx_http_agentstream_store_chat_rate_t *rate, u_char *last,
-    const ngx_http_agentstream_chat_rate_t *limit, ngx_uint_t spare,
-    ngx_uint_t shared)
-{
-    if (limit->interval == 0) {
-        return 0;
-    }
-
-    rate->key.len = last - rate->key.data;
-    rate->interval = limit->interval;
-    rate->burst = limit->burst;
-    rate->spare = spare ? limit->burst / spare : 0;
-    rate->shared = shared;
-
-    return 1;
 }
 
 

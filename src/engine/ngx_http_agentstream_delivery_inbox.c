@@ -21,6 +21,11 @@
 #include "ngx_http_agentstream_worker.h"
 
 
+/* the pause when there is no room for a turn, doubled each time */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_POSTPONE      1000
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_POSTPONE_MAX  10000
+
+
 typedef struct {
     ngx_str_t                            name;
     void                               (*handler)(
@@ -121,7 +126,15 @@ ngx_http_agentstream_delivery_read(ngx_http_agentstream_delivery_t *d)
     }
 
     if (d->job == NULL && !d->state.running && d->nwaiting) {
-        ngx_http_agentstream_delivery_begin(d);
+
+        if (d->resume
+            && (ngx_msec_int_t) (d->resume - ngx_current_msec) > 0)
+        {
+            ngx_add_timer(&d->timer, d->resume - ngx_current_msec);
+
+        } else {
+            ngx_http_agentstream_delivery_begin(d);
+        }
     }
 
     return (d->job || d->state.running || d->nwaiting
@@ -443,6 +456,40 @@ ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
 
     ngx_http_agentstream_delivery_resolve(d,
                                         ngx_http_agentstream_delivery_prompt);
+}
+
+
+ngx_int_t
+ngx_http_agentstream_delivery_postpone(ngx_http_agentstream_delivery_t *d)
+{
+    uint64_t  number;
+
+    if (d->postponed == 0) {
+        d->postponed = ngx_time();
+    }
+
+    if (ngx_time() - d->postponed > d->site.conf->chat_timeout
+        || d->nwaiting == NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING)
+    {
+        return NGX_DECLINED;
+    }
+
+    number = d->job_entry;
+
+    ngx_http_agentstream_delivery_end_job(d);
+
+    ngx_memmove(d->waiting + 1, d->waiting, d->nwaiting * sizeof(uint64_t));
+    d->waiting[0] = number;
+    d->nwaiting++;
+
+    d->postpone = ngx_min(ngx_max(d->postpone * 2,
+                                  NGX_HTTP_AGENTSTREAM_DELIVERY_POSTPONE),
+                          NGX_HTTP_AGENTSTREAM_DELIVERY_POSTPONE_MAX);
+    d->resume = ngx_current_msec + d->postpone;
+
+    ngx_http_agentstream_delivery_kick(d);
+
+    return NGX_OK;
 }
 
 

@@ -30,7 +30,7 @@
  * and who the bot is (delivery_allow), the inbox (delivery_inbox), the session
  * of a chat (delivery_session), the files of a message (delivery_file,
  * delivery_fetch), its turn (delivery_turn), questions (delivery_ask), what is
- * sent (delivery_send) and how (delivery_call).
+ * sent (delivery_send), when (delivery_pace) and how (delivery_call).
  */
 
 
@@ -45,9 +45,6 @@
 
 /* the messages of an album arrive within this time */
 #define NGX_HTTP_AGENTSTREAM_FILE_ALBUM     500
-
-/* how long something that must arrive is tried, in seconds */
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP  86400
 
 
 /* the id of a turn or of a message of ours, in memory that can be copied */
@@ -241,6 +238,10 @@ struct ngx_http_agentstream_delivery_s {
                                        NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING];
     ngx_uint_t                           nwaiting; /* messages that are to be
                                                       prompted */
+    ngx_msec_t                           postpone; /* the pause before the first
+                                                      of them is tried again */
+    ngx_msec_t                           resume;   /* when it is, 0: at once */
+    time_t                               postponed;    /* since when */
     ngx_http_agentstream_waiter_t        waiter;
 
     /* what is done for one message: its pool, and what waits for OpenCode */
@@ -290,6 +291,8 @@ struct ngx_http_agentstream_delivery_s {
     ngx_uint_t                           kind;     /* of its action */
     ngx_msec_t                           typed;    /* when typing was shown */
     ngx_msec_t                           edited;   /* when the progress was */
+    ngx_uint_t                           beats;    /* how often it was said that
+                                                      the agent still works */
     ngx_msec_t                           pause;    /* before the next try */
     ngx_msec_t                           slot;     /* when it is this chat's
                                                       turn to send */
@@ -380,6 +383,10 @@ void ngx_http_agentstream_delivery_poll_leave(void);
 /* delivery_inbox: looks at new entries, and begins with the next message if
    nothing else is being done; NGX_DECLINED: there is nothing to do */
 ngx_int_t ngx_http_agentstream_delivery_read(
+    ngx_http_agentstream_delivery_t *d);
+/* there is no room for a turn: the message at hand is tried again later;
+   NGX_DECLINED: this was done for too long */
+ngx_int_t ngx_http_agentstream_delivery_postpone(
     ngx_http_agentstream_delivery_t *d);
 /* the message at hand was dealt with */
 void ngx_http_agentstream_delivery_end_job(ngx_http_agentstream_delivery_t *d);
@@ -515,6 +522,21 @@ ngx_int_t ngx_http_agentstream_delivery_answered(
 void ngx_http_agentstream_delivery_ignore(void *data,
     ngx_http_agentstream_call_t *call);
 
+/* delivery_pace: 1: the time has come; otherwise the wait is not longer than
+   until then */
+ngx_uint_t ngx_http_agentstream_delivery_due(ngx_msec_t at, ngx_msec_t *wait);
+/* 1: something of this kind may be sent now; otherwise it has a place among all
+   that the bot is to send, and the wait is not longer than until then */
+ngx_uint_t ngx_http_agentstream_delivery_may(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind, ngx_msec_t *wait);
+/* the same for the progress, which has no place: it is sent if nobody else
+   wants to send, and tries again after a while, which is not the same for all
+   chats */
+ngx_uint_t ngx_http_agentstream_delivery_might(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind, ngx_msec_t *wait);
+/* whether so many other things are to be sent that this one is not worth it */
+ngx_uint_t ngx_http_agentstream_delivery_crowded(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind);
 /* takes one of the sends that the platform allows, as store_chat_spend(); those
    that must be sent now leave some for others */
 ngx_msec_t ngx_http_agentstream_delivery_spend(

@@ -19,21 +19,12 @@
 #include "ngx_http_agentstream_worker.h"
 
 
-/* what is nice to have is left out if others are to be sent for so long before
-   it */
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_CROWD     10000
-
-/* the progress tries again within this time: a first one sooner, an edit
-   later */
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_SOON      250
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_LATER     1000
-
-/* a place to send that was not used for so long is given up */
-#define NGX_HTTP_AGENTSTREAM_DELIVERY_STALE     1000
-
 /* a progress message in which only the time has changed is edited less often,
    by this factor */
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_SLOW      5
+
+/* how often the time between two signs of life is doubled */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_BEATS     5
 
 /* something is shown after this time, even if nothing has happened */
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_FIRST     2000
@@ -51,18 +42,12 @@ static ngx_int_t ngx_http_agentstream_delivery_send_typing(
     ngx_http_agentstream_delivery_t *d, ngx_msec_t *wait);
 static ngx_int_t ngx_http_agentstream_delivery_send_progress(
     ngx_http_agentstream_delivery_t *d, ngx_msec_t *wait);
+static ngx_int_t ngx_http_agentstream_delivery_send_beat(
+    ngx_http_agentstream_delivery_t *d, ngx_msec_t *wait);
 static ngx_int_t ngx_http_agentstream_delivery_send_view(
     ngx_http_agentstream_delivery_t *d, ngx_uint_t what);
-static ngx_uint_t ngx_http_agentstream_delivery_may(
-    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind, ngx_msec_t *wait);
-static ngx_uint_t ngx_http_agentstream_delivery_might(
-    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind, ngx_msec_t *wait);
-static ngx_uint_t ngx_http_agentstream_delivery_crowded(
-    ngx_http_agentstream_delivery_t *d, ngx_uint_t kind);
 static ngx_int_t ngx_http_agentstream_delivery_record(
     ngx_http_agentstream_delivery_t *d, ngx_uint_t sending);
-static ngx_uint_t ngx_http_agentstream_delivery_due(ngx_msec_t at,
-    ngx_msec_t *wait);
 
 
 ngx_http_agentstream_delivery_out_t *
@@ -197,102 +182,6 @@ ngx_http_agentstream_delivery_send(ngx_http_agentstream_delivery_t *d)
     }
 
     return NGX_AGAIN;
-}
-
-
-/* 1: the time has come; otherwise the wait is not longer than until then */
-
-static ngx_uint_t
-ngx_http_agentstream_delivery_due(ngx_msec_t at, ngx_msec_t *wait)
-{
-    ngx_msec_int_t  left;
-
-    left = (ngx_msec_int_t) (at - ngx_current_msec);
-
-    if (at == 0 || left <= 0) {
-        return 1;
-    }
-
-    *wait = ngx_min(*wait, (ngx_msec_t) left);
-
-    return 0;
-}
-
-
-/* 1: something of this kind may be sent now; otherwise it has a place among
-   all that the bot is to send, and the wait is not longer than until then */
-
-static ngx_uint_t
-ngx_http_agentstream_delivery_may(ngx_http_agentstream_delivery_t *d,
-    ngx_uint_t kind, ngx_msec_t *wait)
-{
-    if (!ngx_http_agentstream_delivery_due(d->state.next, wait)) {
-        return 0;
-    }
-
-    if (d->reserved != kind + 1
-        || (ngx_msec_int_t) (ngx_current_msec - d->slot)
-           > NGX_HTTP_AGENTSTREAM_DELIVERY_STALE)
-    {
-        d->slot = ngx_current_msec
-                  + ngx_http_agentstream_delivery_spend(d->site.conf, &d->place,
-                                  d->state.group, kind,
-                                  NGX_HTTP_AGENTSTREAM_SPEND_ORDERED);
-        d->reserved = kind + 1;
-    }
-
-    if (!ngx_http_agentstream_delivery_due(d->slot, wait)) {
-        return 0;
-    }
-
-    d->reserved = 0;
-
-    return 1;
-}
-
-
-/* the same for the progress, which has no place: it is sent if nobody else
-   wants to send, and tries again after a while, which is not the same for all
-   chats */
-
-static ngx_uint_t
-ngx_http_agentstream_delivery_might(ngx_http_agentstream_delivery_t *d,
-    ngx_uint_t kind, ngx_msec_t *wait)
-{
-    ngx_msec_t  left;
-
-    if (!ngx_http_agentstream_delivery_due(d->state.next, wait)) {
-        return 0;
-    }
-
-    left = ngx_http_agentstream_delivery_spend(d->site.conf, &d->place,
-                                  d->state.group, kind,
-                                  NGX_HTTP_AGENTSTREAM_SPEND_NOW);
-    if (left == 0) {
-        return 1;
-    }
-
-    left += ngx_random() % ((kind == NGX_HTTP_AGENTSTREAM_CHAT_CREATE)
-                            ? NGX_HTTP_AGENTSTREAM_DELIVERY_SOON
-                            : NGX_HTTP_AGENTSTREAM_DELIVERY_LATER);
-
-    *wait = ngx_min(*wait, left);
-
-    return 0;
-}
-
-
-/* whether so many other things are to be sent that this one is not worth it */
-
-static ngx_uint_t
-ngx_http_agentstream_delivery_crowded(ngx_http_agentstream_delivery_t *d,
-    ngx_uint_t kind)
-{
-    return d->reserved != kind + 1
-           && ngx_http_agentstream_delivery_spend(d->site.conf, &d->place,
-                                  d->state.group, kind,
-                                  NGX_HTTP_AGENTSTREAM_SPEND_NOTHING)
-              > NGX_HTTP_AGENTSTREAM_DELIVERY_CROWD;
 }
 
 
@@ -457,13 +346,13 @@ ngx_http_agentstream_delivery_send_piece(ngx_http_agentstream_delivery_t *d,
 static ngx_uint_t
 ngx_http_agentstream_delivery_give_up(ngx_http_agentstream_delivery_t *d)
 {
-    if (ngx_time() - d->state.ended <= NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP) {
+    if (ngx_time() - d->state.ended <= d->site.conf->chat_timeout) {
         return 0;
     }
 
     ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "agentstream delivery: an answer could not be delivered for "
-                  "a day, and is given up");
+                  "%T s, and is given up", d->site.conf->chat_timeout);
 
     d->state.sent = d->pieces.nelts;
 
@@ -573,9 +462,13 @@ ngx_http_agentstream_delivery_send_progress(
     ngx_msec_t  interval;
 
     if (d->turn == NULL || d->state.mute || d->state.ended
-        || d->platform->edit == 0 || d->view.started == 0)
+        || d->view.started == 0)
     {
         return NGX_DECLINED;
+    }
+
+    if (d->platform->edit == 0) {
+        return ngx_http_agentstream_delivery_send_beat(d, wait);
     }
 
     interval = d->site.conf->chat_edit_interval;
@@ -618,6 +511,47 @@ ngx_http_agentstream_delivery_send_progress(
 
     return ngx_http_agentstream_delivery_send_view(d,
                                       NGX_HTTP_AGENTSTREAM_DELIVERY_PROGRESS);
+}
+
+
+/* where nothing can be edited, a message says now and then that the agent still
+   works: each time after twice as long, and not while it waits for an answer */
+
+static ngx_int_t
+ngx_http_agentstream_delivery_send_beat(ngx_http_agentstream_delivery_t *d,
+    ngx_msec_t *wait)
+{
+    u_char                              buf[64];
+    ngx_msec_t                          interval;
+    ngx_http_agentstream_chat_action_t  action;
+
+    interval = d->site.conf->chat_heartbeat
+               << ngx_min(d->beats, NGX_HTTP_AGENTSTREAM_DELIVERY_BEATS);
+
+    if (interval == 0 || d->view.nasked
+        || !ngx_http_agentstream_delivery_due(d->edited + interval, wait)
+        || !ngx_http_agentstream_delivery_might(d,
+                                          NGX_HTTP_AGENTSTREAM_CHAT_SEND,
+                                          wait))
+    {
+        return NGX_DECLINED;
+    }
+
+    d->beats++;
+    d->edited = ngx_current_msec;
+
+    ngx_memzero(&action, sizeof(ngx_http_agentstream_chat_action_t));
+
+    action.kind = NGX_HTTP_AGENTSTREAM_CHAT_SEND;
+    action.place = d->place;
+    action.text.data = buf;
+    action.text.len = ngx_sprintf(buf, "Still working... (%M s)",
+                                  (ngx_current_msec - d->began) / 1000)
+                      - buf;
+
+    return ngx_http_agentstream_delivery_call(d,
+                                       NGX_HTTP_AGENTSTREAM_DELIVERY_PROGRESS,
+                                       &action);
 }
 
 

@@ -160,7 +160,7 @@ ngx_http_agentstream_delivery_settle_out(ngx_http_agentstream_delivery_t *d,
 
     case NGX_HTTP_AGENTSTREAM_CHAT_LATER:
 
-        if (ngx_time() - out->since < NGX_HTTP_AGENTSTREAM_DELIVERY_GIVE_UP) {
+        if (ngx_time() - out->since < d->site.conf->chat_timeout) {
             return;
         }
 

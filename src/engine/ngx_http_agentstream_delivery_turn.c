@@ -209,12 +209,21 @@ ngx_http_agentstream_delivery_sent(void *data,
 
     ngx_http_agentstream_delivery_state_t  *state;
 
+    if (outcome->code == NGX_HTTP_SERVICE_UNAVAILABLE
+        && ngx_http_agentstream_delivery_postpone(d) == NGX_OK)
+    {
+        return;
+    }
+
     if (outcome->code != NGX_HTTP_OK) {
         ngx_http_agentstream_delivery_no_turn(d, outcome->reason
                                                  ? outcome->reason
                                                  : "There is no memory");
         return;
     }
+
+    d->postpone = 0;
+    d->postponed = 0;
 
     state = &d->state;
 
@@ -308,6 +317,7 @@ ngx_http_agentstream_delivery_follow(ngx_http_agentstream_delivery_t *d)
     d->unmarked = 0;
     d->tries = 0;
     d->edited = ngx_current_msec;
+    d->beats = 0;
 
     f = &d->follower;
     ngx_memzero(f, sizeof(ngx_http_agentstream_follower_t));

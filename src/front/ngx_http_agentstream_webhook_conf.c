@@ -194,6 +194,7 @@ ngx_http_agentstream_webhook_create_conf(ngx_http_agentstream_loc_conf_t *conf)
     conf->chat_tool_interval = NGX_CONF_UNSET_MSEC;
     conf->chat_heartbeat = NGX_CONF_UNSET_MSEC;
     conf->chat_picture_size = NGX_CONF_UNSET_SIZE;
+    conf->chat_timeout = NGX_CONF_UNSET;
 }
 
 
@@ -216,6 +217,7 @@ ngx_http_agentstream_webhook_merge_conf(ngx_conf_t *cf,
                               60000);
     ngx_conf_merge_size_value(conf->chat_picture_size,
                               prev->chat_picture_size, 5 * 1024 * 1024);
+    ngx_conf_merge_sec_value(conf->chat_timeout, prev->chat_timeout, 86400);
 
     if (conf->chat == NULL) {
         return NGX_CONF_OK;
