@@ -159,6 +159,10 @@ test-machines: deps-test build ## run the tests of several machines, and break w
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
 	@bench/held.mjs
 
+.PHONY: test-chats
+test-chats: deps-test build ## 500 chats at once, and platforms that fail for long
+	@AGENTSTREAM_CHATS=500 CHAT_LONG=1 prove -v -I t/lib t/chat_load.t t/chat_down.t
+
 .PHONY: test-soak
 test-soak: deps-bench build ## a day's packets on one stream, in two minutes
 	@bench/soak.mjs

@@ -30,7 +30,7 @@ done_testing();
 
 
 sub telegram {
-    my ($t, $chat) = bot(allow => 'all', timeout => 180,
+    my ($t, $chat) = bot(allow => 'all', timeout => $long ? 500 : 120,
         chat => 'agentstream_chat_timeout ' . ($long ? '80s' : '8s') . ';
                  agentstream_chat_edit_interval 300ms;
                  agentstream_chat_progress delete;',

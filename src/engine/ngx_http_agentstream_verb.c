@@ -201,7 +201,7 @@ ngx_http_agentstream_verb_create_call(ngx_http_agentstream_verb_t *verb,
         return NGX_ERROR;
     }
 
-    call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
+    call->kind = ngx_http_agentstream_call_kind(verb->target.conf);
     call->done_handler = handler;
     call->data = verb;
 

@@ -67,7 +67,7 @@ ngx_http_agentstream_call_create(ngx_http_agentstream_loc_conf_t *conf,
         break;
 
     default:
-        call->kind = NGX_HTTP_AGENTSTREAM_CALL_CLIENT;
+        call->kind = ngx_http_agentstream_call_kind(conf);
     }
 
     return call;

@@ -38,6 +38,14 @@ typedef enum {
 } ngx_http_agentstream_call_kind_e;
 
 
+/* a call for somebody who waits for it; many chats at once do not occupy the
+   places of clients */
+
+#define ngx_http_agentstream_call_kind(conf)                                  \
+    ((conf)->chat ? NGX_HTTP_AGENTSTREAM_CALL_BACKGROUND                      \
+                  : NGX_HTTP_AGENTSTREAM_CALL_CLIENT)
+
+
 /* called for a piece of a streamed response; NGX_AGAIN: the piece was
    consumed, but send no more until call_resume(); any other value but NGX_OK
    ends the call */

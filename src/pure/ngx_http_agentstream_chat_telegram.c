@@ -71,7 +71,7 @@ const ngx_http_agentstream_chat_platform_t
     1000,                                  /* send */
     100,                                   /* buttons */
 
-    { 40, 4 },                             /* all: 30 in a second */
+    { 50, 4 },                             /* all: 30 in a second */
     { 0, 0 },                              /* chat: see send */
     { 4000, 4 },                           /* group: 20 in a minute */
     { 0, 0 },                              /* edits count as messages */

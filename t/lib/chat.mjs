@@ -9,11 +9,17 @@
 //     POST /_test/config  {webhook: {telegram: URL, …}, redeliver: true, rules:
 //                          [RULE], rates: {telegram: {…}, …}}
 //     POST /_test/say     {platform, chat, text, …: see its say()}
+//     POST /_test/crowd   {platform, chats: [CHAT], text, within: ms} says it in
+//                         all of them, with the chat for CHAT in the text
+//                         -> [{chat, id, status, ms}]
 //     POST /_test/press   {platform, chat, message, label | token, from}
 //     POST /_test/again   {platform, update?} the same webhook once more
 //     POST /_test/update  {platform, update} any other webhook, signed
 //     GET  /_test/chat?platform=telegram&chat=1001   its messages, without
 //                         what was deleted
+//     GET  /_test/all?platform=telegram   the same of all chats, {CHAT: […]}
+//     GET  /_test/count?platform=telegram   how many messages of the bot there
+//                         rang a bell, {CHAT: N}
 //     GET  /_test/log     calls of the bot so far [{platform, method, json,
 //                         time, status, answer}]
 //     GET  /_test/state   {violations, limited, typing: {CHAT: [times]}, failed:
@@ -187,6 +193,17 @@ export class Chats {
         return this.send(platform, this.platforms[platform].say(what));
     }
 
+    crowd({ platform, chats, text, within = 0 }) {
+        return Promise.all(chats.map(async (chat, i) => {
+            await sleep(within * i / chats.length);
+
+            const { id, status, ms } = await this.say({ platform, chat,
+                text: text.replaceAll('CHAT', chat) });
+
+            return { chat, id, status, ms };
+        }));
+    }
+
     press({ platform, label, ...what }) {
         if (label !== undefined) {
             const m = this.platforms[platform].chats.get(String(what.chat))
@@ -260,6 +277,17 @@ export class Chats {
             .filter((m) => !m.deleted);
     }
 
+    all({ platform }) {
+        return Object.fromEntries([...this.platforms[platform].chats.keys()]
+            .map((chat) => [chat, this.chat({ platform, chat })]));
+    }
+
+    count({ platform }) {
+        return Object.fromEntries([...this.platforms[platform].chats.values()]
+            .map(({ id, messages }) => [id,
+                messages.filter((m) => m.bot && !m.silent).length]));
+    }
+
     state() {
         const all = Object.values(this.platforms);
 
@@ -281,10 +309,13 @@ export class Chats {
         switch (path) {
         case '/_test/config':  return this.configure(q);
         case '/_test/say':     return this.say(q);
+        case '/_test/crowd':   return this.crowd(q);
         case '/_test/press':   return this.press(q);
         case '/_test/again':   return this.again(q);
         case '/_test/update':  return this.again(q);
         case '/_test/chat':    return this.chat(q);
+        case '/_test/all':     return this.all(q);
+        case '/_test/count':   return this.count(q);
         case '/_test/log':     return this.log;
         case '/_test/state':   return this.state();
         case '/_test/block':   return this.block(q);
