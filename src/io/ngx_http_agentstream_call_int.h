@@ -19,6 +19,27 @@
  */
 
 
+/* the calls of a worker */
+
+typedef struct ngx_http_agentstream_calls_s {
+    ngx_rbtree_t                         places;
+    ngx_rbtree_node_t                    sentinel;
+    ngx_queue_t                          waiting;    /* lanes that have waiting
+                                                        calls */
+    ngx_queue_t                          abandoned;  /* the abandoned calls of
+                                                        all lanes */
+    ngx_uint_t                           nwaiting;
+    ngx_uint_t                           active;
+    ngx_uint_t                           max;
+    ngx_event_t                          next;
+    ngx_socket_t                         pair[2];    /* sockets that nobody
+                                                        writes to; the
+                                                        connections of calls
+                                                        are copies of the
+                                                        first one */
+} ngx_http_agentstream_calls_t;
+
+
 /* call_lane: takes a place for the call.  NGX_OK: it has one, NGX_AGAIN: it
    waits for one, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_call_enter(ngx_http_agentstream_call_t *call);
@@ -36,7 +57,11 @@ void ngx_http_agentstream_call_expel(ngx_http_agentstream_call_t *call);
 /* call_filter: continues an answer after others had their turn */
 void ngx_http_agentstream_call_yield_handler(ngx_event_t *ev);
 
-/* call_request: the connection of a call */
+/* call_request: opens the sockets that connections of calls are copies of */
+ngx_int_t ngx_http_agentstream_call_open_pair(
+    ngx_http_agentstream_calls_t *calls);
+
+/* the connection of a call */
 ngx_connection_t *ngx_http_agentstream_call_connect(
     ngx_http_agentstream_call_t *call);
 

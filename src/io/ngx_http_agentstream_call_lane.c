@@ -54,20 +54,6 @@ struct ngx_http_agentstream_call_place_s {
 };
 
 
-typedef struct ngx_http_agentstream_calls_s {
-    ngx_rbtree_t                         places;
-    ngx_rbtree_node_t                    sentinel;
-    ngx_queue_t                          waiting;    /* lanes that have waiting
-                                                        calls */
-    ngx_queue_t                          abandoned;  /* the abandoned calls of
-                                                        all lanes */
-    ngx_uint_t                           nwaiting;
-    ngx_uint_t                           active;
-    ngx_uint_t                           max;
-    ngx_event_t                          next;
-} ngx_http_agentstream_calls_t;
-
-
 static ngx_http_agentstream_call_place_t *ngx_http_agentstream_call_place(
     ngx_http_agentstream_call_t *call);
 static ngx_uint_t ngx_http_agentstream_call_room(
@@ -104,20 +90,20 @@ ngx_http_agentstream_call_init_worker(ngx_cycle_t *cycle)
     calls->next.data = calls;
     calls->next.log = cycle->log;
 
-    /* a call takes two connections and three descriptors; calls may use half
-       of each, the other half is for clients */
+    /* a call takes two connections and two descriptors; calls may use half of
+       each, the other half is for clients */
 
     calls->max = cycle->connection_n / 4;
 
     if (getrlimit(RLIMIT_NOFILE, &rlmt) == 0) {
-        calls->max = ngx_min(calls->max, rlmt.rlim_cur / 6);
+        calls->max = ngx_min(calls->max, rlmt.rlim_cur / 4);
     }
 
     calls->max = ngx_max(calls->max, 1);
 
     ngx_http_agentstream_worker->calls = calls;
 
-    return NGX_OK;
+    return ngx_http_agentstream_call_open_pair(calls);
 }
 
 

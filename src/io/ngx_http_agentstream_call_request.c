@@ -5,9 +5,9 @@
 
 
 /*
- * The requests that a call consists of.  A connection of our own, one end of a
- * socket pair that nobody ever writes to, carries a main request that does
- * nothing but wait.  Its only subrequest runs the internal location, so that
+ * The requests that a call consists of.  A connection of our own, a copy of a
+ * socket that nobody ever writes to, carries a main request that does nothing
+ * but wait.  Its only subrequest runs the internal location, so that
  * nginx's own modules do the proxying.  When the subrequest is done, or when
  * anything fails, the main request is terminated, which frees everything.
  */
@@ -18,10 +18,11 @@
 #include <ngx_http.h>
 #include "ngx_http_agentstream_call_int.h"
 #include "ngx_http_agentstream_text.h"
+#include "ngx_http_agentstream_worker.h"
 
 
 static void ngx_http_agentstream_call_init_connection(ngx_connection_t *c);
-static void ngx_http_agentstream_call_pair_cleanup(void *data);
+static void ngx_http_agentstream_call_connection_cleanup(void *data);
 static ngx_int_t ngx_http_agentstream_call_headers(
     ngx_http_agentstream_call_t *call, ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_add_header(ngx_http_request_t *r,
@@ -40,13 +41,29 @@ static u_char *ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf,
 static ngx_str_t  ngx_http_agentstream_call_name = ngx_string("agentstream");
 
 
+ngx_int_t
+ngx_http_agentstream_call_open_pair(ngx_http_agentstream_calls_t *calls)
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, 0,
+                   calls->pair)
+        == -1)
+    {
+        ngx_log_error(NGX_LOG_EMERG, ngx_cycle->log, ngx_errno,
+                      "agentstream call: socketpair() failed");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_connection_t *
 ngx_http_agentstream_call_connect(ngx_http_agentstream_call_t *call)
 {
     ngx_buf_t              *b;
     ngx_log_t              *log;
     ngx_pool_t             *pool;
-    ngx_socket_t            fd[2];
+    ngx_socket_t            fd;
     struct sockaddr        *sa;
     ngx_connection_t       *c;
     ngx_pool_cleanup_t     *cln;
@@ -64,7 +81,7 @@ ngx_http_agentstream_call_connect(ngx_http_agentstream_call_t *call)
     sa = ngx_pcalloc(pool, sizeof(struct sockaddr_un));
 
     b = ngx_create_temp_buf(pool, 1);
-    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_socket_t));
+    cln = ngx_pool_cleanup_add(pool, 0);
 
     if (log == NULL || ctx == NULL || hc == NULL || sa == NULL || b == NULL
         || cln == NULL)
@@ -73,26 +90,24 @@ ngx_http_agentstream_call_connect(ngx_http_agentstream_call_t *call)
         return NULL;
     }
 
-    if (socketpair(AF_UNIX, SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, 0, fd)
-        == -1)
-    {
+    fd = dup(ngx_http_agentstream_worker->calls->pair[0]);
+
+    if (fd == (ngx_socket_t) -1) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, ngx_errno,
-                      "agentstream call: socketpair() failed");
+                      "agentstream call: dup() failed");
         ngx_destroy_pool(pool);
         return NULL;
     }
 
-    c = ngx_get_connection(fd[0], ngx_cycle->log);
+    c = ngx_get_connection(fd, ngx_cycle->log);
 
     if (c == NULL) {
-        (void) ngx_close_socket(fd[0]);
-        (void) ngx_close_socket(fd[1]);
+        (void) ngx_close_socket(fd);
         ngx_destroy_pool(pool);
         return NULL;
     }
 
-    *(ngx_socket_t *) cln->data = fd[1];
-    cln->handler = ngx_http_agentstream_call_pair_cleanup;
+    cln->handler = ngx_http_agentstream_call_connection_cleanup;
 
     *log = *ngx_cycle->log;
 
@@ -150,16 +165,19 @@ ngx_http_agentstream_call_init_connection(ngx_connection_t *c)
     c->write->log = c->log;
     c->write->handler = ngx_http_agentstream_call_event_handler;
     c->write->ready = 1;
+
+    if (ngx_event_flags & NGX_USE_CLEAR_EVENT) {
+        /* nothing ever happens on this connection, so the kernel need not
+           watch it: nginx adds no event that is already active */
+        c->read->active = 1;
+        c->write->active = 1;
+    }
 }
 
 
 static void
-ngx_http_agentstream_call_pair_cleanup(void *data)
+ngx_http_agentstream_call_connection_cleanup(void *data)
 {
-    ngx_socket_t  *fd = data;
-
-    (void) ngx_close_socket(*fd);
-
 #if (NGX_STAT_STUB)
     /* closing the connection has subtracted one that was never added */
     (void) ngx_atomic_fetch_add(ngx_stat_active, 1);

@@ -58,7 +58,7 @@ void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t size);
 int __real_posix_memalign(void **p, size_t alignment, size_t size);
-int __real_socketpair(int domain, int type, int protocol, int fd[2]);
+int __real_dup(int fd);
 void *__real_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
 void __real_ngx_slab_free_locked(ngx_slab_pool_t *pool, void *p);
 void __real_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
@@ -69,7 +69,7 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
-int __wrap_socketpair(int domain, int type, int protocol, int fd[2]);
+int __wrap_dup(int fd);
 void *__wrap_ngx_slab_alloc_locked(ngx_slab_pool_t *pool, size_t size);
 void __wrap_ngx_slab_free_locked(ngx_slab_pool_t *pool, void *p);
 void __wrap_ngx_shmtx_unlock(ngx_shmtx_t *mtx);
@@ -195,14 +195,14 @@ __wrap_posix_memalign(void **p, size_t alignment, size_t size)
 
 
 int
-__wrap_socketpair(int domain, int type, int protocol, int fd[2])
+__wrap_dup(int fd)
 {
     if (inject_fails()) {
         errno = EMFILE;
         return -1;
     }
 
-    return __real_socketpair(domain, type, protocol, fd);
+    return __real_dup(fd);
 }
 
 
