@@ -115,7 +115,8 @@ my %ids = map { $_->[0] => started(@$_) } (
 is(scalar(keys %{{ reverse %ids }}), 5, 'five scopes are five sessions');
 is(started('another location', '/twin/@x', ''), $ids{'no route'},
    'the name of the location does not matter');
-is((log_of('POST', qr{^/api/session}))[-2]{json}{location}{directory},
+is((grep { $_->{json}{id} eq $ids{'another directory'} }
+    log_of('POST', qr{^/api/session}))[-1]{json}{location}{directory},
    '/work/8', 'where it is created');
 is((grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') })[-2]{url}
      =~ /directory=([^&]*)/ && $1, '%2Fwork%2F8', 'where its prompt goes');
@@ -171,12 +172,12 @@ for (['a page', status => 200, body => '<!doctype html>', type => 'text/html'],
 
     $t->control('config', { rules => [{ url => '^/api/session', %rule }] });
 
-    my $p = is_error_packet($t->turn('@task-42', 'x')->response(), 501, $what);
+    my $p = is_error_packet($t->turn('@unmade', 'x')->response(), 501, $what);
     like($p->{message}, qr/cannot create sessions with names/, "$what: told");
 }
 
 $t->control('config', { rules => [{ url => '^/api/session', status => 500 }] });
-is_error_packet($t->turn('@task-42', 'x')->response(), 502, 'a failure');
+is_error_packet($t->turn('@unmade', 'x')->response(), 502, 'a failure');
 is(scalar(grep { $_->{done} && $_->{url} =~ /prompt_async/
                  && $_->{time} > time() * 1000 - 500 }
           @{ $t->control('log') }), 0, 'no prompt is sent then');

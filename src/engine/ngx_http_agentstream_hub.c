@@ -143,6 +143,18 @@ ngx_http_agentstream_hub_exit(void)
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_hub_is_open(ngx_http_agentstream_loc_conf_t *conf,
+    ngx_str_t *route, ngx_str_t *directory)
+{
+    ngx_http_agentstream_hub_t  *hub;
+
+    hub = ngx_http_agentstream_hub_find(conf, route, directory);
+
+    return hub && hub->open;
+}
+
+
 ngx_int_t
 ngx_http_agentstream_hub_open(ngx_http_agentstream_sub_t *sub,
     ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,

@@ -72,6 +72,11 @@ ngx_int_t ngx_http_agentstream_hub_init_worker(ngx_cycle_t *cycle);
    now, the others after their last subscriber has left */
 void ngx_http_agentstream_hub_exit(void);
 
+/* whether that stream is open, so that OpenCode can be reached */
+ngx_uint_t ngx_http_agentstream_hub_is_open(
+    ngx_http_agentstream_loc_conf_t *conf, ngx_str_t *route,
+    ngx_str_t *directory);
+
 /* subscribes to the stream of (conf's server and prefix, route, directory);
    ready is called later, from an event, even if the stream is already open */
 ngx_int_t ngx_http_agentstream_hub_open(ngx_http_agentstream_sub_t *sub,

@@ -263,7 +263,7 @@ ngx_http_agentstream_turn_begin(ngx_http_agentstream_turn_t *turn)
     }
 
     ngx_http_agentstream_turn_schedule(turn);
-    ngx_http_agentstream_turn_resolve(turn);
+    ngx_http_agentstream_turn_locate(turn);
 }
 
 

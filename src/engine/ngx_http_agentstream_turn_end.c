@@ -305,22 +305,13 @@ ngx_http_agentstream_turn_destroy(ngx_http_agentstream_turn_t *turn)
 void
 ngx_http_agentstream_turn_release(ngx_http_agentstream_turn_t *turn)
 {
-    ngx_uint_t                            i;
-    ngx_http_agentstream_hub_session_t  **entries;
-
     ngx_http_agentstream_notify_detach(&turn->waiter);
     ngx_http_agentstream_store_cancel(&turn->showing);
 
     ngx_queue_remove(&turn->queue);
     ngx_queue_init(&turn->queue);
 
-    entries = turn->hub_sessions.elts;
-
-    for (i = 0; i < turn->hub_sessions.nelts; i++) {
-        ngx_http_agentstream_hub_remove(entries[i]);
-    }
-
-    ngx_http_agentstream_hub_close(&turn->sub);
+    ngx_http_agentstream_turn_unsubscribe(turn);
     ngx_http_agentstream_reconcile_stop(&turn->reconcile);
 
     if (turn->call) {

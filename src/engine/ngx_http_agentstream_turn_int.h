@@ -134,6 +134,9 @@ typedef struct {
     /* the store knows that the turn is finished, so that readers can see it */
     unsigned                             ended:1;
 
+    /* the directory is the one that the session's last turn has found */
+    unsigned                             known:1;
+
     /* the turn was begun by a worker that is gone */
     unsigned                             adopted:1;
 
@@ -282,7 +285,15 @@ void ngx_http_agentstream_turn_set_stream(ngx_http_agentstream_turn_t *turn,
 void ngx_http_agentstream_turn_set_interrupt(ngx_http_agentstream_turn_t *turn,
     ngx_http_agentstream_turn_interrupt_e interrupt, ngx_msec_t time);
 
+/* finds out where the session is, and subscribes to its events */
+void ngx_http_agentstream_turn_locate(ngx_http_agentstream_turn_t *turn);
+/* the same, always by asking OpenCode */
 void ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn);
+/* forgets where the session was for its last turn */
+void ngx_http_agentstream_turn_forget(ngx_http_agentstream_turn_t *turn);
+void ngx_http_agentstream_turn_unsubscribe(ngx_http_agentstream_turn_t *turn);
+/* asks OpenCode for what the events do not tell */
+void ngx_http_agentstream_turn_poll(ngx_http_agentstream_turn_t *turn);
 void ngx_http_agentstream_turn_ready(void *data);
 
 /* sends the prompt if the session is known to be free */

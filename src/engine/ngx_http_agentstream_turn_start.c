@@ -5,9 +5,8 @@
 
 
 /*
- * How a turn starts; docs/protocol.md, "How a turn starts".  Look up the
- * session, subscribe to the events of its directory, then send the prompt,
- * once.
+ * How a turn starts; docs/protocol.md, "How a turn starts".  When the turn is
+ * subscribed to the events of its session, the prompt is sent, once.
  */
 
 
@@ -21,22 +20,16 @@
    two */
 #define NGX_HTTP_AGENTSTREAM_TURN_FIRST   10000
 
+/* after this long without an event it is doubted that the session still has the
+   directory that it had for its last turn */
+#define NGX_HTTP_AGENTSTREAM_TURN_KNOWN   2000
+
 /* a prompt whose answer was lost may still be on its way: how long the user
    message is looked for, with intervals that double each time */
 #define NGX_HTTP_AGENTSTREAM_TURN_CHECK   250
 #define NGX_HTTP_AGENTSTREAM_TURN_CHECKS  15000
 
 
-static void ngx_http_agentstream_turn_resolve_done(void *data,
-    ngx_http_agentstream_call_t *call);
-static ngx_int_t ngx_http_agentstream_turn_located(
-    ngx_http_agentstream_turn_t *turn, ngx_str_t *answer);
-static void ngx_http_agentstream_turn_nameless(
-    ngx_http_agentstream_turn_t *turn);
-static ngx_int_t ngx_http_agentstream_turn_check_files(
-    ngx_http_agentstream_turn_t *turn);
-static void ngx_http_agentstream_turn_hub_add(
-    ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_prompting_handler(void *data,
     ngx_int_t rc);
 static void ngx_http_agentstream_turn_send(ngx_http_agentstream_turn_t *turn);
@@ -48,188 +41,6 @@ static void ngx_http_agentstream_turn_check_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_turn_check_again(
     ngx_http_agentstream_turn_t *turn, ngx_uint_t status);
-
-
-/* docs/protocol.md, "How a turn starts": the session must exist, and its
-   directory determines the event stream */
-
-void
-ngx_http_agentstream_turn_resolve(ngx_http_agentstream_turn_t *turn)
-{
-    ngx_http_agentstream_call_t  *call;
-
-    call = ngx_http_agentstream_call_create(turn->conf, &turn->route,
-                                turn->make.len
-                                ? NGX_HTTP_AGENTSTREAM_MAKE_SESSION
-                                : NGX_HTTP_AGENTSTREAM_GET_SESSION,
-                                &turn->session, NULL, NULL);
-    if (call == NULL) {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                       "Out of memory", NULL);
-        return;
-    }
-
-    call->content = turn->make;
-    call->done_handler = ngx_http_agentstream_turn_resolve_done;
-    call->data = turn;
-
-    turn->call = call;
-
-    ngx_http_agentstream_call_open(call);
-}
-
-
-static void
-ngx_http_agentstream_turn_resolve_done(void *data,
-    ngx_http_agentstream_call_t *call)
-{
-    ngx_http_agentstream_turn_t *turn = data;
-
-    turn->call = NULL;
-
-    if (call->status == NGX_HTTP_NOT_FOUND && call->answered) {
-
-        if (turn->make.len) {
-            ngx_http_agentstream_turn_nameless(turn);
-            return;
-        }
-
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_FOUND,
-                                       "Session not found", NULL);
-        return;
-    }
-
-    if (call->status != NGX_HTTP_OK && turn->adopted) {
-        /* the turn runs in OpenCode, whether we get an answer or not */
-        ngx_http_agentstream_turn_again(turn, call->status);
-        return;
-    }
-
-    if (call->status != NGX_HTTP_OK) {
-        ngx_http_agentstream_turn_unreachable(turn, call->status);
-        return;
-    }
-
-    if (ngx_http_agentstream_turn_located(turn, &call->body) != NGX_OK) {
-        return;
-    }
-
-    ngx_http_agentstream_turn_server(turn, &call->body);
-
-    if (ngx_http_agentstream_turn_check_files(turn) != NGX_OK) {
-        return;
-    }
-
-    /* other workers answer questions of this turn */
-
-    if (ngx_http_agentstream_store_directory(ngx_http_agentstream_worker->zone,
-                                             turn->node, &turn->directory)
-        != NGX_OK)
-    {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_SERVICE_UNAVAILABLE,
-                                       "Out of zone memory", NULL);
-        return;
-    }
-
-    ngx_http_agentstream_turn_set_phase(turn,
-                                        ngx_http_agentstream_turn_subscribing);
-
-    /* docs/protocol.md, "How a turn starts": subscribe before the prompt is
-       sent */
-
-    if (ngx_http_agentstream_hub_open(&turn->sub, turn->conf, &turn->route,
-                                      &turn->directory)
-        != NGX_OK)
-    {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                       "Out of memory", NULL);
-        return;
-    }
-
-    ngx_http_agentstream_turn_hub_add(turn);
-}
-
-
-/* where the session is; if the answer does not tell, the turn fails */
-
-static ngx_int_t
-ngx_http_agentstream_turn_located(ngx_http_agentstream_turn_t *turn,
-    ngx_str_t *answer)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_http_agentstream_opencode_directory(turn->pool, answer,
-                                                 &turn->session,
-                                                 &turn->directory);
-
-    if (rc == NGX_ERROR) {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_INTERNAL_SERVER_ERROR,
-                                       "Out of memory", NULL);
-
-    } else if (rc != NGX_OK && turn->make.len) {
-        ngx_http_agentstream_turn_nameless(turn);
-
-    } else if (rc != NGX_OK) {
-        ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_GATEWAY,
-                                       "OpenCode's answer makes no sense",
-                                       NULL);
-    }
-
-    return rc;
-}
-
-
-/* what was answered is not about the session that was to be created */
-
-static void
-ngx_http_agentstream_turn_nameless(ngx_http_agentstream_turn_t *turn)
-{
-    ngx_http_agentstream_turn_fail(turn, NGX_HTTP_NOT_IMPLEMENTED,
-                                   NGX_HTTP_AGENTSTREAM_NAMELESS, NULL);
-}
-
-
-/* OpenCode opens the files that a prompt names without asking anybody; a turn
-   that names one outside of the session's directory fails here */
-
-static ngx_int_t
-ngx_http_agentstream_turn_check_files(ngx_http_agentstream_turn_t *turn)
-{
-    u_char       reason[128];
-    const char  *field;
-
-    field = ngx_http_agentstream_prompt_outside(&turn->files,
-                                                &turn->directory);
-    if (field == NULL) {
-        return NGX_OK;
-    }
-
-    (void) ngx_snprintf(reason, sizeof(reason),
-                        "\"%s\" must lie in the session's directory%Z", field);
-
-    ngx_http_agentstream_turn_fail(turn, NGX_HTTP_BAD_REQUEST,
-                                   (const char *) reason, NULL);
-
-    return NGX_DECLINED;
-}
-
-
-/* asks for the events of the session, and of its subagents if there are any */
-
-static void
-ngx_http_agentstream_turn_hub_add(ngx_http_agentstream_turn_t *turn)
-{
-    ngx_str_t                           **sessions;
-    ngx_uint_t                            i;
-    ngx_http_agentstream_hub_session_t  **entries;
-
-    entries = turn->hub_sessions.elts;
-    sessions = turn->sessions.elts;
-
-    for (i = 0; i < turn->hub_sessions.nelts; i++) {
-        ngx_http_agentstream_hub_add(&turn->sub, entries[i], sessions[i]);
-    }
-}
 
 
 void
@@ -368,6 +179,15 @@ ngx_http_agentstream_turn_prompt_done(void *data,
     turn->call = NULL;
     status = call->status;
 
+    if (status == NGX_HTTP_NOT_FOUND && call->answered && turn->known
+        && turn->phase == ngx_http_agentstream_turn_prompting)
+    {
+        /* the session is no longer what it was for its last turn */
+        ngx_http_agentstream_turn_forget(turn);
+        ngx_http_agentstream_turn_resolve(turn);
+        return;
+    }
+
     /* the prompt is not sent again, and may be large */
 
     (void) ngx_pfree(turn->pool, turn->prompt.data);
@@ -461,7 +281,9 @@ ngx_http_agentstream_turn_accepted(ngx_http_agentstream_turn_t *turn,
                && !ngx_http_agentstream_translate_state(turn->translate)
                    ->user_seen)
     {
-        turn->poll_at = ngx_current_msec + NGX_HTTP_AGENTSTREAM_TURN_FIRST;
+        turn->poll_at = ngx_current_msec
+                        + (turn->known ? NGX_HTTP_AGENTSTREAM_TURN_KNOWN
+                                       : NGX_HTTP_AGENTSTREAM_TURN_FIRST);
     }
 
     ngx_http_agentstream_turn_judge(turn, rc);

@@ -42,7 +42,8 @@ static ngx_http_agentstream_turn_state_t
     { "subscribing", phase(probing)|phase(prompting)|phase(running)
                      |phase(aborting)|phase(finished) },
     { "probing", phase(prompting)|phase(finished) },
-    { "prompting", phase(running)|phase(aborting)|phase(finished) },
+    { "prompting", phase(resolving)|phase(running)|phase(aborting)
+                   |phase(finished) },
     { "running", phase(aborting)|phase(finished) },
     { "aborting", phase(finished) },
     { "finished", 0 }

@@ -93,7 +93,7 @@ static ngx_http_agentstream_turn_clock_t  ngx_http_agentstream_turn_clocks[] = {
       at(settle), ngx_http_agentstream_turn_reconcile },
 
     { "ask OpenCode again", phase(running),
-      at(poll), ngx_http_agentstream_turn_reconcile },
+      at(poll), ngx_http_agentstream_turn_poll },
 
     { "heartbeat", phase(running),
       0, ngx_http_agentstream_turn_heartbeat_due,

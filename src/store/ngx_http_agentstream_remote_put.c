@@ -354,10 +354,12 @@ ngx_http_agentstream_remote_put_fields(ngx_http_agentstream_remote_turn_t *rt,
 
     directory = &put->argv[put->argc + 1];
     directory->data = put->directory;
-    directory->len = ngx_min(node->directory.len, sizeof(put->directory));
+    directory->len = ngx_min(node->session->directory.len,
+                             sizeof(put->directory));
 
     if (directory->len) {
-        ngx_memcpy(put->directory, node->directory.data, directory->len);
+        ngx_memcpy(put->directory, node->session->directory.data,
+                   directory->len);
     }
 
     ngx_http_agentstream_zone_unlock(zone);

@@ -393,11 +393,15 @@ uint64_t *ngx_http_agentstream_store_watchers(
 /* a copy of them, for one who was the owner; none if the turn is not kept */
 void ngx_http_agentstream_store_readers(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *turn, uint64_t *watchers);
-/* the directory of its calls, for workers that answer its questions;
-   NGX_ERROR: no room */
+/* the directory of the session's calls, for workers that answer its questions
+   and for its next turn; an empty one is forgotten.  NGX_ERROR: no room */
 ngx_int_t ngx_http_agentstream_store_directory(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *directory);
+/* copies it; 0: it is not known, or there is no memory */
+ngx_uint_t ngx_http_agentstream_store_located(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_pool_t *pool, ngx_str_t *directory);
 
 /*
  * Lets readers see what was appended.  It is called once for all packets of a

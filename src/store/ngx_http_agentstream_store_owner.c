@@ -187,6 +187,25 @@ ngx_http_agentstream_store_directory(ngx_http_agentstream_zone_t *zone,
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_store_located(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node, ngx_pool_t *pool, ngx_str_t *directory)
+{
+    ngx_str_t  *known;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    known = &node->session->directory;
+
+    directory->data = known->len ? ngx_pstrdup(pool, known) : NULL;
+    directory->len = directory->data ? known->len : 0;
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return directory->len != 0;
+}
+
+
 ngx_int_t
 ngx_http_agentstream_store_show(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_http_agentstream_later_t *later)

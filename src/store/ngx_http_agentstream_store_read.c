@@ -80,8 +80,8 @@ ngx_http_agentstream_store_asked(ngx_http_agentstream_zone_t *zone,
     rc = node ? NGX_DECLINED : NGX_ABORT;
 
     if (node && ngx_http_agentstream_zone_asks_locked(node, id, permission)) {
-        directory->len = node->directory.len;
-        directory->data = ngx_pstrdup(pool, &node->directory);
+        directory->len = node->session->directory.len;
+        directory->data = ngx_pstrdup(pool, &node->session->directory);
 
         rc = directory->data ? NGX_OK : NGX_ERROR;
     }

@@ -292,6 +292,7 @@ ngx_http_agentstream_zone_open_session_locked(
     session->running = NULL;
     session->unsure = 1;
     session->nrefused = 0;
+    ngx_str_null(&session->directory);
     ngx_queue_init(&session->turns);
     ngx_queue_init(&session->tickets);
     ngx_rbtree_init(&session->requests, &session->sentinel,
@@ -578,6 +579,11 @@ ngx_http_agentstream_zone_release_locked(ngx_http_agentstream_zone_t *zone,
         && ngx_queue_empty(&session->tickets))
     {
         ngx_rbtree_delete(&zone->sh->sessions, &session->sn.node);
+
+        if (session->directory.data) {
+            ngx_slab_free_locked(zone->shpool, session->directory.data);
+        }
+
         ngx_slab_free_locked(zone->shpool, session);
     }
 }

@@ -134,8 +134,6 @@ struct ngx_http_agentstream_node_s {
                                                           reached OpenCode */
     ngx_http_agentstream_ask_t          *asks;         /* oldest first */
     ngx_uint_t                           nasks;
-    ngx_str_t                            directory;    /* empty: not known
-                                                          yet */
 
     /* several machines; all zero otherwise */
     uint32_t                             mirror;   /* it belongs to another
@@ -170,12 +168,16 @@ struct ngx_http_agentstream_session_s {
     ngx_queue_t                          turns;
     ngx_queue_t                          tickets;  /* of waiting senders */
     ngx_http_agentstream_node_t         *running;
-    ngx_uint_t                           nrefused; /* number of refused turns,
+    uint32_t                             nrefused; /* number of refused turns,
                                                       which are not in this
                                                       queue */
-    ngx_uint_t                           unsure;   /* OpenCode may be working
+    uint32_t                             unsure;   /* OpenCode may be working
                                                       on a prompt that was not
                                                       sent from here */
+    ngx_str_t                            directory;    /* of its calls, as its
+                                                          last turn has found
+                                                          it; empty: not
+                                                          known */
     ngx_rbtree_t                         requests; /* its turns with a
                                                       client_request_id, by
                                                       this id */
@@ -504,7 +506,8 @@ ngx_uint_t ngx_http_agentstream_zone_watched_locked(
 ngx_http_agentstream_node_t *ngx_http_agentstream_zone_running_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
 
-/* sets the directory of the turn's calls; NGX_ERROR: the zone is full */
+/* sets the directory of the calls in the turn's session; an empty one is
+   forgotten.  NGX_ERROR: the zone is full */
 ngx_int_t ngx_http_agentstream_zone_directory_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *directory);
@@ -520,7 +523,7 @@ void ngx_http_agentstream_zone_answer_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_str_t *id);
 
-/* frees all of that; called by zone_finish_locked() */
+/* frees them; called by zone_finish_locked() */
 void ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node);
 

@@ -5,9 +5,10 @@
 
 
 /*
- * What other workers must know of a turn to answer its questions: the
- * directory of its calls, and which questions and permission requests wait.
- * All of it belongs to the running turn and is freed when the turn ends.
+ * What other workers must know of a turn to answer its questions: which
+ * questions and permission requests wait, and the directory of its calls.  The
+ * former belong to the running turn and are freed when it ends; the directory
+ * is the session's, so that the next turn knows it, too.
  */
 
 
@@ -20,21 +21,35 @@ ngx_int_t
 ngx_http_agentstream_zone_directory_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_node_t *node, ngx_str_t *directory)
 {
-    u_char  *p;
+    u_char     *p;
+    ngx_str_t  *known;
 
-    p = ngx_http_agentstream_zone_alloc_locked(zone, directory->len);
-    if (p == NULL) {
-        return NGX_ERROR;
+    known = &node->session->directory;
+
+    if (known->len == directory->len
+        && (known->len == 0
+            || ngx_memcmp(known->data, directory->data, known->len) == 0))
+    {
+        return NGX_OK;
     }
 
-    ngx_memcpy(p, directory->data, directory->len);
+    p = NULL;
 
-    if (node->directory.data) {
-        ngx_slab_free_locked(zone->shpool, node->directory.data);
+    if (directory->len) {
+        p = ngx_http_agentstream_zone_alloc_locked(zone, directory->len);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(p, directory->data, directory->len);
     }
 
-    node->directory.data = p;
-    node->directory.len = directory->len;
+    if (known->data) {
+        ngx_slab_free_locked(zone->shpool, known->data);
+    }
+
+    known->data = p;
+    known->len = directory->len;
 
     return NGX_OK;
 }
@@ -129,9 +144,4 @@ ngx_http_agentstream_zone_forget_locked(ngx_http_agentstream_zone_t *zone,
 
     node->asks = NULL;
     node->nasks = 0;
-
-    if (node->directory.data) {
-        ngx_slab_free_locked(zone->shpool, node->directory.data);
-        ngx_str_null(&node->directory);
-    }
 }

@@ -330,13 +330,6 @@ model_check_asks(turn_t *turn)
     model_is(i == turn->nasks && i == turn->node->nasks,
              "%s: %llu questions, not %llu", turn->id, (unsigned long long) i,
              (unsigned long long) turn->nasks);
-
-    model_is(turn->node->directory.len == turn->directory,
-             "%s: another directory", turn->id);
-
-    if (turn->node->directory.data) {
-        model_count_memory(turn->node->directory.data, turn->directory);
-    }
 }
 
 
@@ -464,6 +457,12 @@ model_check_session(ngx_uint_t s, ngx_http_agentstream_session_t *session)
              "session %u: another one runs", (unsigned) s);
     model_is(!session->unsure == !model.unsure[s],
              "session %u: another doubt", (unsigned) s);
+    model_is(session->directory.len == model.directory[s],
+             "session %u: another directory", (unsigned) s);
+
+    if (session->directory.data) {
+        model_count_memory(session->directory.data, model.directory[s]);
+    }
 
     q = ngx_queue_head(&session->tickets);
     n = 0;
@@ -599,6 +598,7 @@ model_check(void)
 
         } else {
             model.unsure[i] = 1;
+            model.directory[i] = 0;
         }
     }
 

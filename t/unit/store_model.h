@@ -76,7 +76,6 @@ typedef struct {
     time_t                         ended;        /* or seen as an orphan */
     uint64_t                       watchers;     /* slots */
     size_t                         limit;        /* of the journal */
-    size_t                         directory;    /* its length */
     ask_t                          asks[ASKS];
     ngx_uint_t                     nasks;
 
@@ -114,6 +113,7 @@ typedef struct {
                                                         order */
     ngx_uint_t                     ntickets;
     ngx_uint_t                     unsure[SESSIONS];
+    size_t                         directory[SESSIONS];  /* its length */
 
     uint64_t                       number;       /* of the last turn */
     uint64_t                       stats[NGX_HTTP_AGENTSTREAM_STAT_MAX];

@@ -176,6 +176,14 @@ expect_session(ngx_uint_t session, ngx_uint_t unsure)
     if (!evicted || unsure) {
         model.unsure[session] = 1;
     }
+
+    /* a new one knows no directory */
+
+    if (ngx_http_agentstream_zone_session_locked(zone(), &model_keys[session])
+        ->directory.len == 0)
+    {
+        model.directory[session] = 0;
+    }
 }
 
 
@@ -430,7 +438,6 @@ finish(turn_t *turn)
     turn->pinned = 0;
     turn->shown = turn->last;
     turn->nasks = 0;
-    turn->directory = 0;
 
     if (turn->prompted || unsure) {
         model.unsure[turn->session] = unsure;
@@ -659,7 +666,7 @@ verb_directory(void)
         return;
     }
 
-    len = 1 + model_random(300);
+    len = model_random(300);
 
     directory.len = len;
     directory.data = buffer;
@@ -670,7 +677,7 @@ verb_directory(void)
     rc = ngx_http_agentstream_store_directory(zone(), turn->node, &directory);
 
     if (rc == NGX_OK) {
-        turn->directory = len;
+        model.directory[turn->session] = len;
 
     } else {
         model_is(model_nothing_left(), "no directory with room left");
@@ -709,7 +716,7 @@ verb_asked(void)
 
     model_is(rc == (turn == NULL ? NGX_ABORT : waits ? NGX_OK : NGX_DECLINED),
              "asked: %d", (int) rc);
-    model_is(rc != NGX_OK || directory.len == turn->directory,
+    model_is(rc != NGX_OK || directory.len == model.directory[session],
              "another directory");
 
     ngx_destroy_pool(pool);
