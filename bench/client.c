@@ -18,6 +18,7 @@
  * slow: so many clients read rate bytes/s only.  cut: after so many packets a
  * client leaves and goes on with GET {id}/events.  watchers: so many others
  * watch the first turn.  When all clients have had a packet, "held" is printed.
+ * talk=1: the turns of a client are in one session, as in a conversation.
  * protocol: packets, ai-sdk or ag-ui; url is the location of the latter two.
  */
 
@@ -35,7 +36,7 @@ long              clients = 1, watchers, deltas = 200, tool;
 
 static char      *url = "http://127.0.0.1:8080/sessions";
 static char      *prompt = "bench";
-static long       turns = 1, ramp, slow, rate, cut, timeout = 60;
+static long       turns = 1, ramp, slow, rate, cut, timeout = 60, talk;
 
 static int        ep;
 static CURLM     *multi;
@@ -175,9 +176,15 @@ client_start(client_t *cl)
     cl->resumed = 0;
     cl->cutting = 0;
 
-    snprintf(cl->session, sizeof(cl->session), "%s_%012llx%06ldBench0",
-             protocol->path ? "ses" : "name", (unsigned long long) begun,
-             cl->watcher ? 1 : ++nstarted);
+    if (!cl->watcher) {
+        nstarted++;
+    }
+
+    if (!talk || cl->session[0] == '\0') {
+        snprintf(cl->session, sizeof(cl->session), "%s_%012llx%06ldBench0",
+                 protocol->path ? "ses" : "name", (unsigned long long) begun,
+                 cl->watcher ? 1 : nstarted);
+    }
 
     client_open(cl);
 }
@@ -373,7 +380,7 @@ options(int argc, char **argv)
         { "clients", &clients }, { "turns", &turns }, { "deltas", &deltas },
         { "tool", &tool }, { "ramp", &ramp }, { "slow", &slow },
         { "rate", &rate }, { "cut", &cut }, { "watchers", &watchers },
-        { "timeout", &timeout }
+        { "timeout", &timeout }, { "talk", &talk }
     };
 
     for (i = 1; i < argc; i++) {

@@ -66,17 +66,18 @@ function cells(quick) {
                                    quick: size === 'small' });
     }
 
-    /* turns that are short: what a turn costs by itself */
+    /* turns that are short, the turns of a client in one session: what a turn
+       costs by itself */
 
     for (const size of ['short', 'output']) {
         add('flood', 1, size, { turns: quick ? 200 : 500, deltas: 100,
-                                targets: FAST, quick: true });
+                                talk: 1, targets: FAST, quick: true });
     }
 
     add('flood', 1, 'empty', { turns: quick ? 300 : 1000, deltas: 0,
-                               targets: FAST, quick: true });
+                               talk: 1, targets: FAST, quick: true });
     add('paced', 1000, 'short', { turns: quick ? 2000 : 3000, deltas: 30,
-                                  pace: 33, ramp: 1000, quick: true,
+                                  pace: 33, ramp: 1000, talk: 1, quick: true,
                                   targets: quick ? FAST : PACED });
 
     for (const size of ['small', 'large']) {

@@ -99,7 +99,7 @@ function prompt(cell) {
 
 export function load(target, cell, held) {
     const args = ['clients', 'turns', 'deltas', 'tool', 'ramp', 'slow', 'rate',
-                  'cut', 'watchers'].filter((name) => cell[name]
+                  'cut', 'watchers', 'talk'].filter((name) => cell[name]
                                                       !== undefined);
 
     return runClient(`${target.name}-client`, HARNESS, {
