@@ -2,10 +2,12 @@
 
 # The hot paths need no more instructions than bench/budget.txt allows: routing
 # by raw bytes, parsing, translating, writing for a client, each on fixed
-# captures. callgrind counts them, so the machine's load does not matter.
+# captures; and a whole turn that says next to nothing, in a worker, from its
+# request to the end of its response. callgrind counts them, so the machine's load
+# does not matter.
 #
 # Broken by: a parse of events that are for nobody, an allocation or a second
-# scan per event, text decoded and encoded again.
+# scan per event, text decoded and encoded again; a turn that makes another call.
 #
 # After a change that is worth its price: perl t/perf_budget.t --write
 
@@ -13,7 +15,9 @@ use strict;
 use warnings;
 
 use FindBin;
-use Test::More;
+use lib "$FindBin::Bin/lib";
+
+use AgentStream;
 
 chdir "$FindBin::Bin/.." or die "$!\n";
 
@@ -41,6 +45,8 @@ my %count = counts($out);
 unlink $out;
 
 my %events = map { /^(\w+) (\d+) (\d+)$/ ? ($1 => [$2, $3]) : () } @said;
+
+($count{turn}, $events{turn}) = (turn(), [1, 4]);
 
 if (@ARGV && $ARGV[0] eq '--write') {
     write_budget();
@@ -94,6 +100,62 @@ sub counts {
     }
 
     return %count;
+}
+
+
+# What one turn takes in a worker, if its session has had one before: the
+# difference between many turns and a few. How many cycles of the event loop a
+# turn takes depends on the time, a little.
+
+sub turn {
+    my ($few, $many) = (2, 42);
+
+    return int((worker($many) - worker($few)) / ($many - $few));
+}
+
+
+# -> what a worker takes for so many turns, from its start to its end
+
+sub worker {
+    my ($turns) = @_;
+    my $dir = "$build/bench/turn.$$";
+    my $nginx = $ENV{AGENTSTREAM_NGINX} // 'nginx';
+
+    mkdir $dir;
+    open my $fh, '>', "$dir/nginx" or die "$dir/nginx: $!\n";
+    print $fh "#!/bin/sh\nexec valgrind --tool=callgrind ",
+              "--callgrind-out-file=$dir/out.%p $nginx \"\$@\"\n";
+    close $fh or die "$dir/nginx: $!\n";
+    chmod 0755, "$dir/nginx";
+
+    local $ENV{AGENTSTREAM_NGINX} = "$dir/nginx";
+
+    my $t = AgentStream->new(timeout => 120, http => '
+        upstream opencode { server 127.0.0.1:%%port_opencode%%; keepalive 8; }',
+        server => '
+        location /kept { agentstream /kept-api/; }
+        location /kept-api/ {
+            internal;
+            proxy_pass http://opencode/;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }');
+    my $session = $t->session();
+    my ($worker) = $t->workers();
+    my $c;
+
+    $c = $t->turn($session, 'text:1:1:0', path => "/kept/$session/send-message")
+        for 1 .. $turns;
+
+    check_turn($c, "$turns turns");
+    $t->finish();
+
+    my ($count) = AgentStream::Process::slurp("$dir/out.$worker")
+                  =~ /^(?:totals|summary): (\d+)/m;
+
+    system('rm', '-rf', $dir);
+
+    return $count // 0;
 }
 
 
