@@ -337,6 +337,60 @@ my %SCENARIO = (
         return [$c, 'turn'], [$d, 'json'];
     },
 
+    # a turn that asks twice, in the protocols of frontends; what fails is sent
+    # again, as a page would do it
+
+    'ai-sdk' => sub {
+        my ($s, $arm) = @_;
+        my $user = { id => 'm1', role => 'user', parts => [{ type => 'text',
+                     text => 'replay:permission-once:1:1 wait=1' }] };
+
+        return page($s, $arm, 'ai-sdk', sub {
+            my (@events) = @_;
+            my ($at) = map { $_->{messageMetadata}{agentstream} // () } @events;
+            my ($id) = map { $_->{approvalId} // () } @events;
+
+            return { id => $s =~ s/@//r, messages => [$at
+                ? { id => 'm2', role => 'assistant',
+                    metadata => { agentstream => $at },
+                    parts => [{ type => 'dynamic-tool', toolCallId => 'c',
+                        state => 'approval-responded', approval =>
+                            { id => $id, approved => JSON::PP::true() } }] }
+                : $user] };
+        });
+    },
+
+    'ag-ui' => sub {
+        my ($s, $arm) = @_;
+        my $user = { id => 'm1', role => 'user',
+                     content => 'replay:permission-once:1:1 wait=1' };
+
+        return page($s, $arm, 'ag-ui', sub {
+            my (@events) = @_;
+            my @waits = map { @{ $_->{outcome}{interrupts} // [] } } @events;
+
+            return { threadId => $s =~ s/@//r, runId => 'r1',
+                messages => @waits ? [] : [$user],
+                @waits ? (resume => [map { { interruptId => $_->{id},
+                    status => 'resolved', payload =>
+                        { approved => JSON::PP::true() } } } @waits]) : () };
+        });
+    },
+
+    # a page that joins a thread: its history, and the turn that runs
+
+    'ag-ui-join' => sub {
+        my ($s, $arm) = @_;
+        my %body = (threadId => $s =~ s/@//r, runId => 'r1');
+
+        $t->request('POST', '/ag-ui', body => { %body, messages => [
+            { id => 'm1', role => 'user', content => 'text:3:8:0' }] });
+        $arm->();
+        return [retried('POST', '/ag-ui', body => { %body, runId => 'r2',
+                                                    messages => [] }),
+                'ag-ui'];
+    },
+
     sessions => sub {
         my ($s, $arm) = @_;
 
@@ -379,6 +433,14 @@ $t = AgentStream::Alloc->new(timeout => 240 * @names,
         location /attach {
             agentstream /opencode/;
             agentstream_busy attach;
+        }
+        location /ai-sdk {
+            agentstream /opencode/;
+            agentstream_protocol ai-sdk;
+        }
+        location /ag-ui {
+            agentstream /opencode/;
+            agentstream_protocol ag-ui;
         }');
 
 $t->scenario($_, $SCENARIO{$_}) for @names;
@@ -468,6 +530,51 @@ sub answered {
     }
 
     return [$c, 'turn'], @replies;
+}
+
+
+# A page in the protocol of a frontend: the body of the next request follows from
+# the last response that was good.  If the page has missed that something waits,
+# somebody else answers it.
+
+sub page {
+    my ($s, $arm, $protocol, $body) = @_;
+    my (@clients, @events);
+
+    $arm->();
+
+    for (1 .. 8) {
+        my $c = $t->request('POST', "/$protocol", body => $body->(@events));
+        my @new = ($c->status() // 0) == 200
+                  && ($c->ended() // '') eq 'clean' ? data($c) : ();
+
+        push @clients, [$c, $protocol];
+        @events = @new if @new;
+        last if grep { ($_->{finishReason} // '') eq 'stop'
+                       || ($_->{outcome}{type} // '') eq 'success'
+                       || $_->{type} =~ /^(error|RUN_ERROR)$/ } @new;
+    }
+
+    wait_for(sub {
+        my $turn = eval { $json->decode(
+            $t->request('GET', "/sessions/$s/turn")->body()) } // {};
+
+        $t->request('POST', "/sessions/$s/permissions/$_/reply",
+                    body => { reply => 'once' })
+            for @{ $turn->{permissions} // [] };
+
+        return exists $turn->{running} && !$turn->{running};
+    });
+
+    return @clients;
+}
+
+
+sub data {
+    my ($c) = @_;
+
+    return map { /^data: (\{.*\})$/ ? $json->decode($1) : () }
+           split /\n/, $c->body();
 }
 
 

@@ -146,7 +146,7 @@ sub scenario {
     my (%outcome, @problems);
 
     $self->mark("$name with nothing failing");
-    my $total = $self->once($code, 0, \my @found)->{count};
+    my $total = $self->once($name, $code, 0, \my @found)->{count};
     push @problems, "$name with nothing failing\n", map { "    $_\n" } @found
         if @found;
 
@@ -158,7 +158,7 @@ sub scenario {
         my $start = time();
 
         $self->mark("$n in $name");
-        my $state = $self->once($code, $n, \my @found);
+        my $state = $self->once($name, $code, $n, \my @found);
         my $took = time() - $start;
 
         if (!$state->{failed}) {
@@ -223,8 +223,9 @@ sub report {
 
 
 sub once {
-    my ($self, $code, $n, $problems) = @_;
-    my $s = $self->session();
+    my ($self, $name, $code, $n, $problems) = @_;
+    my $s = $name =~ /^(?:ai-sdk|ag-ui)/ ? '@alloc-' . ++$self->{names}
+                                         : $self->session();
 
     my @clients = $code->($s, sub {
         $self->arm($n, $ENV{AGENTSTREAM_BURST});
@@ -262,7 +263,7 @@ sub once {
 
 # kind: turn, all its packets; rest, some of its packets; follow, a stream that
 # stays open, and how many turns it must have seen; json; list and stream, for
-# the packets of a history
+# the packets of a history; ai-sdk and ag-ui, for a response in that protocol
 
 sub outcome {
     my ($self, $problems, $s, $c, $kind, $turns) = @_;
@@ -279,6 +280,9 @@ sub outcome {
     }
 
     return 'cut' if $c->ended() ne 'clean';
+
+    return $self->page_outcome($problems, $c, $kind)
+        if $kind eq 'ai-sdk' || $kind eq 'ag-ui';
 
     if ($status >= 400) {
         my $type = $c->header('Content-Type') // '';
@@ -307,6 +311,35 @@ sub outcome {
     my $last = @packets ? packet_json($packets[-1]) : { type => 'nothing' };
 
     return $last->{type} eq 'error' ? "error $last->{code}" : 'good';
+}
+
+
+# a response in the protocol of a frontend: an error in its form, or a stream
+# that ends once, with nothing behind the end
+
+sub page_outcome {
+    my ($self, $problems, $c, $kind) = @_;
+    my $status = $c->status();
+    my $type = $c->header('Content-Type') // '';
+    my $body = $c->body();
+    my $form = $kind eq 'ai-sdk' ? qr/^[^{<]+$/ : qr/"type":"RUN_ERROR"/;
+
+    if ($status >= 400) {
+        push @$problems, "$kind: $status: $body"
+            if $type ne 'text/html' && $body !~ $form;
+        return $status < 500 ? "good $status" : $status;
+    }
+
+    my $end = $kind eq 'ai-sdk' ? qr/^data: \{"type":"finish",/m
+                                : qr/^data: \{"type":"RUN_(FINISHED|ERROR)"/m;
+    my $last = $kind eq 'ai-sdk' ? qr/\n\ndata: \[DONE\]\n\n\z/
+               : qr/\n\ndata: \{"type":"RUN_(FINISHED|ERROR)"[^\n]+\n\n\z/;
+    my $ends = () = $body =~ /$end/g;
+
+    push @$problems, "$kind: ends badly: " . substr $body, -500
+        if $body !~ $last || $ends != 1;
+
+    return $body =~ /^data: \{"type":"(error|RUN_ERROR)"/m ? 'error' : 'good';
 }
 
 
