@@ -8,7 +8,8 @@
 #
 # Broken by: a packet that is not counted, or is counted and not sent; a stop
 # reason or turn of another turn; a time that is not the first packet's; a stream
-# that begins anew and is logged as resumed; an owner or a session that is not
+# that begins anew and is logged as resumed; a view that is not logged, or logged
+# with the packets that it is made of; an owner or a session that is not
 # known in the access phase.
 
 use FindBin;
@@ -94,8 +95,22 @@ $t->wait([$e], until => sub { $_[0]->body() =~ /"end_turn"/ });
 my $all = $e->packets();
 $e->close();
 $line = logged();
-is("@$line{qw(packets turn stop_reason)}", "$all " . turn_id($c) . ' end_turn',
+my $last = turn_id($c);
+is("@$line{qw(packets turn stop_reason)}", "$all $last end_turn",
    'followed: the last turn, all packets');
+
+# a view: each snapshot is a packet
+
+for my $view ('progress', 'delta') {
+    $c = $t->request('GET', "/sessions/$s/events?view=$view",
+                     headers => \%alice);
+    $line = logged();
+    my @snapshots = $c->packets();
+    cmp_ok(scalar @snapshots, '>=', 1, "$view: snapshots");
+    is("@$line{qw(status packets resumed turn stop_reason)}",
+       '200 ' . @snapshots . " 0 $last end_turn", "$view: what is logged");
+    like($line->{first}, qr/^\d\.\d{3}$/, "$view: a time");
+}
 
 # a whole answer; a turn that fails; requests that are refused
 

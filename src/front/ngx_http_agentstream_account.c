@@ -32,6 +32,17 @@ ngx_http_agentstream_account_turn(ngx_http_agentstream_account_t *account,
 
 
 void
+ngx_http_agentstream_account_start(ngx_http_agentstream_account_t *account,
+    ngx_str_t *turn)
+{
+    if (account) {
+        ngx_http_agentstream_account_turn(account, turn);
+        account->reason_len = 0;
+    }
+}
+
+
+void
 ngx_http_agentstream_account_packet(ngx_http_agentstream_account_t *account,
     ngx_str_t *turn, ngx_http_agentstream_record_t *record)
 {
@@ -63,8 +74,7 @@ ngx_http_agentstream_account_packet(ngx_http_agentstream_account_t *account,
 
     } else if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_TURN_STARTED) {
         /* a client that follows a session gets its next turn */
-        ngx_http_agentstream_account_turn(account, turn);
-        account->reason_len = 0;
+        ngx_http_agentstream_account_start(account, turn);
     }
 
     if (ngx_http_agentstream_record_terminal(record->type)) {

@@ -55,6 +55,10 @@ typedef struct {
 void ngx_http_agentstream_account_turn(ngx_http_agentstream_account_t *account,
     ngx_str_t *turn);
 
+/* the same; it begins now, behind another one */
+void ngx_http_agentstream_account_start(
+    ngx_http_agentstream_account_t *account, ngx_str_t *turn);
+
 /* this record of the turn is sent as a packet */
 void ngx_http_agentstream_account_packet(
     ngx_http_agentstream_account_t *account, ngx_str_t *turn,

@@ -134,6 +134,10 @@ ngx_http_agentstream_request_view(ngx_http_agentstream_request_t *req,
         args->seq = 0;
     }
 
+    if (req->output.account) {
+        req->output.account->stream = 1;
+    }
+
     rc = ngx_http_agentstream_follower_resume(f, &args->turn, args->seq);
 
     if (rc == NGX_OK) {
@@ -294,16 +298,26 @@ ngx_http_agentstream_request_view_records(
             return NGX_ERROR;
         }
 
+        if (record.type == NGX_HTTP_AGENTSTREAM_RECORD_TURN_STARTED) {
+            ngx_http_agentstream_account_start(v->req->output.account,
+                                               &batch->turn);
+        }
+
         /* the end of a turn is never left out; who returns with its id has
            all of the turn */
 
-        if (ngx_http_agentstream_record_terminal(record.type)
-            && ngx_http_agentstream_request_view_snapshot(v,
+        if (!ngx_http_agentstream_record_terminal(record.type)) {
+            continue;
+        }
+
+        if (ngx_http_agentstream_request_view_snapshot(v,
                                            NGX_HTTP_AGENTSTREAM_FOLLOWER_LAST)
-               != NGX_OK)
+            != NGX_OK)
         {
             return NGX_ERROR;
         }
+
+        ngx_http_agentstream_account_end(v->req->output.account, &record);
     }
 
     return NGX_OK;
@@ -378,6 +392,11 @@ ngx_http_agentstream_request_view_add(ngx_http_agentstream_request_view_t *v,
     }
 
     v->text.last = wire->record(v->state, p, record);
+
+    /* each snapshot is one packet, made of many records */
+
+    ngx_http_agentstream_account_packet(v->req->output.account,
+                                        &v->state->turn, record);
 
     return NGX_OK;
 }
