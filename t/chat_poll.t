@@ -6,7 +6,8 @@
 #
 # Broken by: an offset that is not saved, a poller in each worker, an offset that
 # is passed on before the updates were recorded, a worker that waits for its
-# call before it exits.
+# call before it exits, a poll that follows an empty answer at once
+# (poll_done()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -54,6 +55,19 @@ is(scalar(grep { !$_->{silent} } $chat->messages('telegram', 1001, bot => 1)),
    4, 'each message was answered once');
 is(scalar(grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') }), 4,
    'and prompted once');
+# a server that does not hold the request back is not asked all the time
+
+$chat->config(rules => [{ method => '^getUpdates$', status => 200,
+    json => { ok => JSON::PP::true(), result => [] } }]);
+say_it(5);
+sleep(1);
+my $before = polls();
+sleep(2.5);
+my $polls = polls() - $before;
+cmp_ok($polls, '<', 6, "$polls polls in 2.5 s");
+$chat->config(rules => []);
+ok(answer_to($chat, 'telegram', 1001, $said{5}), 'and nothing is lost');
+
 is(scalar(grep { ($_->{status} // 0) == 409 } polls()), 0, 'one poller at a time');
 
 $chat->stop();

@@ -28,7 +28,8 @@
 /* how long its answer may take */
 #define NGX_HTTP_AGENTSTREAM_POLL_TIMEOUT  40000
 
-/* pauses after a failure, and when there is no room for an update */
+/* pauses after a failure, and when there is no room for an update, or the
+   platform answers at once that there is none */
 #define NGX_HTTP_AGENTSTREAM_POLL_PAUSE   5000
 #define NGX_HTTP_AGENTSTREAM_POLL_FULL    1000
 
@@ -47,6 +48,7 @@ typedef struct ngx_http_agentstream_poller_s {
                                           claim;
     ngx_http_agentstream_later_t          claiming;
     int64_t                               offset;
+    ngx_msec_t                            asked;   /* when */
 
     /* what is being recorded, one update after the other */
     ngx_pool_t                           *pool;
@@ -346,6 +348,7 @@ ngx_http_agentstream_delivery_poll_ask(ngx_http_agentstream_poller_t *poller)
     call->data = poller;
 
     poller->call = call;
+    poller->asked = ngx_current_msec;
 
     ngx_http_agentstream_call_open(call);
 }
@@ -490,6 +493,14 @@ ngx_http_agentstream_delivery_poll_end(ngx_http_agentstream_poller_t *poller,
     if (poller->pool) {
         ngx_destroy_pool(poller->pool);
         poller->pool = NULL;
+    }
+
+    /* some servers do not hold the request back until there is something */
+
+    if (rc == NGX_OK && poller->updates.offset == 0
+        && ngx_current_msec - poller->asked < NGX_HTTP_AGENTSTREAM_POLL_FULL)
+    {
+        rc = NGX_DECLINED;
     }
 
     ngx_add_timer(&poller->timer, (rc == NGX_OK)
