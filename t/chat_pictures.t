@@ -10,7 +10,8 @@
 # taken out before the pictures are there, an album whose messages are prompted
 # one by one (join_album()), a path of the platform that is used as it is
 # (chat_locate()), a size that is not counted (fetch_body()), a failure that is
-# not tried again, or for ever (fetch_failed()).
+# not tried again, or for ever (fetch_failed()), a message that cannot be
+# cancelled meanwhile (delivery_cancel()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -171,13 +172,25 @@ sub telegram {
     like($t->log_text(), qr/a picture could not be fetched, status: 404/,
          'and logged');
 
+    # cancelled while it is on its way
+
+    $id++;
+    $chat->config(rules => [{ method => '^file$', hang => 1500, times => 1 }]);
+    $before = $files->();
+    my $prompts = prompts($t);
+    $say->('say:never', $photo->(1));
+    ok(wait_for(sub { $files->() > $before }, 10), 'it is on its way');
+    is($answer->($say->('/cancel')), 'Cancelled.', 'cancelled');
+    is($answer->($say->('say:next')), 'next', 'the next message is answered');
+    is(scalar(prompts($t)), $prompts + 1, 'what was cancelled is not prompted');
+
     # workers are killed while the picture is on its way; those of an album too
 
     $id++;
     $chat->config(rules => [{ method => '^file$', hang => 2000, times => 2 }]);
     %album = (message => { media_group_id => '77002' });
     $before = $files->();
-    my $prompts = prompts($t);
+    $prompts = prompts($t);
     $said = $say->('say:survived', $photo->(31), %album);
     $say->(undef, $photo->(32), %album);
     ok(wait_for(sub { $files->() > $before }, 10), 'it is on its way');

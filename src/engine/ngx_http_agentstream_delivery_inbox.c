@@ -285,6 +285,17 @@ ngx_http_agentstream_delivery_cancel(
 
     d = errand->delivery;
 
+    if (d->fetch) {
+        /* its pictures are on their way, and OpenCode knows nothing of it */
+
+        ngx_http_agentstream_delivery_take_out(d, d->job_entry);
+        ngx_http_agentstream_delivery_end_job(d);
+
+        ngx_str_set(&text, "Cancelled.");
+        ngx_http_agentstream_delivery_reply(errand, &text);
+        return;
+    }
+
     if (!d->state.running || d->view.end) {
         ngx_str_set(&text, "There is nothing to cancel.");
         ngx_http_agentstream_delivery_reply(errand, &text);
