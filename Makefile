@@ -117,7 +117,7 @@ test: deps-test build console check fuzz units budget ## run all the tests
 	@util/test plain $(TESTS) $(UNITS)
 
 test: $(if $(filter t/alloc_%,$(TESTS)),alloc)
-test: $(if $(filter t/chat_oracles.t,$(TESTS)),deps-oracles)
+test: $(if $(filter t/chat_oracles.t t/chat_judges.t,$(TESTS)),deps-oracles)
 
 .PHONY: quick
 quick: build check units ## run the checkers, the unit tests and the core of the others
