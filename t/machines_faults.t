@@ -14,7 +14,8 @@
 # away for long (emptied); clocks of machines that are compared (clocks); an id
 # of a forgotten epoch that is taken for one of another (fourth); a stream in
 # Redis that grows without bounds, or a successor that does not notice what was
-# dropped (trimmed).
+# dropped (trimmed); a reader of the newest turn that gets an older one from a
+# machine that does not know the newest (older).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -38,8 +39,8 @@ my ($x, $y) = $m->machines();
 my %test = (current => \&current, ranged => \&ranged, answer => \&answer,
             killed => \&killed, queue => \&queue, worker => \&worker,
             full => \&full, emptied => \&emptied, clocks => \&clocks,
-            fourth => \&fourth, trimmed => \&trimmed);
-my @short = qw(current queue full);
+            fourth => \&fourth, trimmed => \&trimmed, older => \&older);
+my @short = qw(current queue full older);
 my @names = $ENV{MACHINES_FAULT} ? split ' ', $ENV{MACHINES_FAULT}
             : $ENV{AGENTSTREAM_MACHINES} ? sort keys %test : @short;
 
@@ -272,6 +273,28 @@ sub clocks {
        'clocks: the same later');
     is($x->turn($s, 'text:1:24:0')->status(), 200, 'clocks: the next turn');
     $m->clock($x, 0, 0);
+}
+
+
+# A reader comes to a machine that knows an older turn of the session, and
+# cannot ask for the newest.
+
+sub older {
+    my ($s, $sender) = turn('text:3:24:0', alone => 1);
+    $x->wait([$sender]);
+    $y->request(events_of($s));
+
+    $m->tunnel('reset', 'redis2');
+    my $next = $x->send_message($s, 'text:20:24:100');
+    hear($x, $next, 6);
+    my $reader = $y->open(events_of($s, ($next->packets())[-1]{id}));
+    ok($y->wait([$next, $reader], timeout => 20), 'older: both end');
+    $m->tunnel('up', 'redis2');
+
+    my ($first) = $reader->packets();
+    like($first->{data}, qr/"type":"stream_reset"/, 'older: the reader is told');
+    is(joined_text($reader), joined_text($next), 'older: all of the newest');
+    wait_for(sub { $m->leases() == 3 }, 10);
 }
 
 

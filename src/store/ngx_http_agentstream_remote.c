@@ -63,6 +63,7 @@ static ngx_http_agentstream_store_remote_t  ngx_http_agentstream_remote = {
     ngx_http_agentstream_remote_queue,
     ngx_http_agentstream_remote_watch,
     ngx_http_agentstream_remote_unwatch,
+    ngx_http_agentstream_remote_newest,
     ngx_http_agentstream_remote_copy,
     ngx_http_agentstream_remote_chat_local,
     ngx_http_agentstream_remote_chat_post,

@@ -176,6 +176,10 @@ typedef struct {
     ngx_uint_t                           fetches;  /* of them, records */
     ngx_msec_t                           used;     /* when the last watch
                                                       left */
+    ngx_str_t                            newest;   /* turn, as Redis said;
+                                                      empty: it knows none */
+    u_char                               newest_data[
+                                      NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE];
     unsigned                             looking:1;
     unsigned                             again:1;
 } ngx_http_agentstream_remote_session_t;
@@ -498,6 +502,8 @@ ngx_int_t ngx_http_agentstream_remote_watch(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *turn, ngx_uint_t follow, ngx_http_agentstream_later_t *later);
 void ngx_http_agentstream_remote_unwatch(
     ngx_http_agentstream_store_watch_t *watch);
+ngx_uint_t ngx_http_agentstream_remote_newest(
+    ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *turn);
 ngx_http_agentstream_remote_session_t *ngx_http_agentstream_remote_session(
     ngx_http_agentstream_remote_t *remote, ngx_str_t *key);
 /* asks Redis for the session's turn, and for those that somebody wants */

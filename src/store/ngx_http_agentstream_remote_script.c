@@ -209,8 +209,9 @@ static const char  ngx_http_agentstream_script_undo[] =
 
 
 /*
- * ARGV: base, turns.  What is known of the session's turn, and of these: for
- * each its id, whether it runs, whether its owner lives, and its fields.
+ * ARGV: base, turns.  The session's newest turn, and what is known of it and of
+ * these: for each its id, whether it runs, whether its owner lives, and its
+ * fields.
  */
 
 static const char  ngx_http_agentstream_script_look[] =
@@ -218,7 +219,7 @@ static const char  ngx_http_agentstream_script_look[] =
 "local call = redis.call\n"
 "local base = ARGV[1]\n"
 "local h = call('HMGET', base .. 's', 'turn', 'run', 'unsure')\n"
-"local out = {h[3] or '1'}\n"
+"local out = {h[3] or '1', h[1] or ''}\n"
 "local function add(turn, run)\n"
 "  local f = call('HGETALL', base .. 'm:' .. turn)\n"
 "  if #f == 0 then out[#out + 1] = {turn, 'none'} return end\n"

@@ -133,6 +133,24 @@ ngx_http_agentstream_remote_unwatch(ngx_http_agentstream_store_watch_t *watch)
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_remote_newest(ngx_http_agentstream_zone_t *zone,
+    ngx_str_t *key, ngx_str_t *turn)
+{
+    ngx_http_agentstream_remote_t          *remote;
+    ngx_http_agentstream_remote_session_t  *rs;
+
+    remote = ngx_http_agentstream_remote_of(zone);
+
+    rs = (ngx_http_agentstream_remote_session_t *)
+             ngx_str_rbtree_lookup(&remote->tree, key,
+                                   ngx_murmur_hash2(key->data, key->len));
+
+    return remote->up && rs && rs->newest.len == turn->len
+           && ngx_memcmp(rs->newest.data, turn->data, turn->len) == 0;
+}
+
+
 ngx_http_agentstream_remote_session_t *
 ngx_http_agentstream_remote_session(ngx_http_agentstream_remote_t *remote,
     ngx_str_t *key)
@@ -300,10 +318,18 @@ ngx_http_agentstream_remote_look_done(void *data, redisReply *reply)
     text = ngx_http_agentstream_redis_item(reply, 0);
     unsure = (text.len != 1 || text.data[0] != '0');
 
+    text = ngx_http_agentstream_redis_item(reply, 1);
+    rs->newest.data = rs->newest_data;
+    rs->newest.len = ngx_min(text.len, sizeof(rs->newest_data));
+
+    if (rs->newest.len) {
+        ngx_memcpy(rs->newest_data, text.data, rs->newest.len);
+    }
+
     n = ngx_http_agentstream_redis_count(reply);
     news = 0;
 
-    for (i = 1; i < n; i++) {
+    for (i = 2; i < n; i++) {
         news |= ngx_http_agentstream_remote_mirror(rs,
                                ngx_http_agentstream_redis_element(reply, i),
                                unsure);

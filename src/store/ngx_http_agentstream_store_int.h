@@ -93,6 +93,10 @@ struct ngx_http_agentstream_store_remote_s {
                         ngx_str_t *key, ngx_str_t *turn, ngx_uint_t follow,
                         ngx_http_agentstream_later_t *later);
     void       (*unwatch)(ngx_http_agentstream_store_watch_t *watch);
+    /* whether it is the newest one of all machines, as far as is known; not if
+       Redis is away */
+    ngx_uint_t (*newest)(ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
+                         ngx_str_t *turn);
     /* the worker that copied this turn of the session is dead */
     void       (*copy)(ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
                        ngx_str_t *turn);

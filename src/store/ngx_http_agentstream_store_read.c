@@ -158,6 +158,13 @@ ngx_http_agentstream_store_find(ngx_http_agentstream_zone_t *zone,
         node = ngx_http_agentstream_zone_turn_locked(zone, key,
                                                  NGX_HTTP_AGENTSTREAM_NEWEST);
 
+        if (node && turn->len && zone->remote
+            && !zone->remote->newest(zone, key, &node->sn.str))
+        {
+            /* the turn that is not known here may be a newer one */
+            node = NULL;
+        }
+
     } else if (seq % NGX_HTTP_AGENTSTREAM_EPOCH
                > ngx_http_agentstream_zone_last(node,
                                           seq / NGX_HTTP_AGENTSTREAM_EPOCH)
