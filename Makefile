@@ -60,6 +60,7 @@ help: ## list the targets
 	@echo '  PORT, OPENCODE_URL, OPENCODE_PASSWORD, OWNERS, MACHINES (make run),'
 	@echo '  TESTS, JOBS, FUZZ_SECONDS (make test, fuzz), V=1 (say it all),'
 	@echo '  FAULT_SEED, FAULT_TURNS, FAULT_ROOM, FAULT_WORKERS, FAULT_TESTS'
+	@echo '  MACHINES_SEED, MACHINES_TURNS (make test-machines)'
 
 
 # Build
@@ -154,6 +155,8 @@ test-matrix: deps-test build ## test with several versions of nginx and OpenCode
 .PHONY: test-machines
 test-machines: deps-test build ## run the tests of several machines, and break what they rely on
 	@AGENTSTREAM_MACHINES=1 util/test plain $(sort $(wildcard t/machines_*.t))
+	@AGENTSTREAM_MACHINES=1 MACHINES_REAL=1 prove -v -I t/lib \
+	    t/machines_schedule.t
 
 .PHONY: test-load
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers

@@ -14,7 +14,9 @@
 //                          have been created; rules: [RULE]}
 //     GET  /_test/log     requests so far [{method, url, headers, body, time,
 //                         done: when it was answered}]
-//     GET  /_test/stats   {open, opened, prompts, playing, subscribers}
+//     GET  /_test/stats   {open, opened, prompts, overlaps: prompts that came
+//                         while their session was working, playing,
+//                         subscribers}
 //     POST /_test/emit    {directory?, event? | line? | raw? | base64?}
 //     POST /_test/close   {directory?, reset?} ends or resets event streams
 //     POST /_test/restart {sessions?} stops their turns, or all of them and
@@ -241,6 +243,7 @@ function prompt(q) {
     const order = parsePrompt(q.json.parts[0]?.text ?? '', config);
 
     stats.prompts++;
+    stats.overlaps += playing.has(q.session.id);
     play(q.session, order, q.json.messageID ?? newId('msg'))
         .catch(console.error);
 
@@ -407,7 +410,7 @@ function reset() {
     config = {};
     log = [];
     state = new State();
-    stats = { opened: 0, prompts: 0 };
+    stats = { overlaps: 0, opened: 0, prompts: 0 };
     playing.clear();
     said.clear();
 
