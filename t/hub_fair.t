@@ -13,7 +13,8 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use IO::Socket::INET;
 
-my $SIZE = 16;          # megabytes
+my $SIZE = 100;         # megabytes
+my $DELTAS = 40;        # of a turn beside it, 2 ms apart
 my $TURN = 65536;       # bytes that are read at most before others come next
 my $BUFFER = 32768;
 
@@ -43,15 +44,20 @@ kill STOP => $worker;
 sysread $over, $byte, 1;
 kill CONT => $worker;
 
-check_turn($t->turn($t->session(), 'text:3:16:0'), 'a turn meanwhile');
+my $paced = $t->turn($t->session(), "text:$DELTAS:16:2");
+
+check_turn($paced, 'a paced turn meanwhile');
 
 ok($t->wait([$c]), 'its own turn ends');
 is($c->status(), 400, 'its own turn: OpenCode has refused the prompt');
 is($t->status()->{opencode}{events_skipped}, 0, 'every event was read');
 
-# what was read from the stream in each cycle of the event loop
+# what was read from the stream in each cycle of the event loop, and while a
+# packet of the other turn waited: from when its event was read to the next write.
+# The first events of a turn make no packet, so the first wait does not count.
 
-my ($sum, $most, $all) = (0, 0, 0);
+my ($sum, $most, $all, $waits, @waits) = (0, 0, 0, undef);
+my $flood = flood_fd();
 
 open my $log, '<', $t->{dir} . '/error.log' or die "error.log: $!\n";
 
@@ -59,14 +65,30 @@ while (<$log>) {
     if (/epoll timer:/) {
         $sum = 0;
 
-    } elsif (/recv: eof:\d, avail|recv: fd:\d+ (\d+) of (\d+)/) {
-        next if !defined $2 || $2 > $BUFFER;
+    } elsif (/ writev: \d+ of /) {
+        push @waits, $waits if defined $waits;
+        undef $waits;
 
-        $sum += $1;
-        $all += $1;
+    } elsif (/recv: fd:(\d+) (\d+) of $BUFFER$/) {
+        if ($1 != $flood) {
+            $waits //= 0;
+            next;
+        }
+
+        $sum += $2;
+        $all += $2;
+        $waits += $2 if defined $waits;
         $most = $sum if $sum > $most;
     }
 }
+
+shift @waits;
+
+my ($longest) = sort { $b <=> $a } @waits;
+
+cmp_ok(scalar @waits, '>=', 3, @waits . ' packets had to wait');
+note("at most $longest bytes were read before one of them was sent");
+cmp_ok($longest, '<=', $TURN + 2 * $BUFFER, 'they do not wait longer');
 
 note("$all bytes read, at most $most in one cycle");
 cmp_ok($all, '>', $SIZE * 1048576 / 2, 'the flood was read');
@@ -78,8 +100,21 @@ waitpid $pid, 0;
 $t->done();
 
 
+# the descriptor that most was read from
+
+sub flood_fd {
+    my $text = $t->log_text();
+    my %read;
+
+    $read{$1} += $2 while $text =~ /recv: fd:(\d+) (\d+) of $BUFFER$/mg;
+
+    return (sort { $read{$b} <=> $read{$a} } keys %read)[0];
+}
+
+
 # A server with one session, whose event stream sends so many bytes at once, and
-# which refuses the prompt after that. -> its port, its process, and a pipe that tells when the flood begins and ends
+# which refuses the prompt after that. -> its port, its process, and a pipe that
+# tells when the flood begins and ends
 
 sub flood {
     my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1',
