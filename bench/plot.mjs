@@ -85,7 +85,7 @@ function chart(title, rows, note) {
     });
 
     const legend = used.map((target, i) => {
-        const x = LEFT + i * 168, y = height - 30;
+        const x = LEFT + i * 176, y = height - 30;
 
         return `<path d="M${x} ${y}h24" stroke="${COLORS[target]}" `
             + `stroke-width="2"/>${text(x + 30, y + 4, LABELS[target])}`;

@@ -165,10 +165,10 @@ export function growth(axes) {
                    'p99 ms', 'MB', 'CPU × bytes', 'p99 × bytes']];
 
     for (const { x, points } of axes) {
-        for (const target of Object.keys(points.at(-1).targets)) {
+        for (const target of Object.keys(points[0].targets)) {
             let before = null;
 
-            for (const point of points) {
+            for (const point of points.filter((p) => p.targets[target])) {
                 const now = point.targets[target];
 
                 const steep = (key) => before?.[key] && now[key]

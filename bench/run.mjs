@@ -141,7 +141,7 @@ function summary(samples) {
 
 async function runCell(cell, targets) {
     const samples = new Map(cell.targets.map((name) => [name, []]));
-    const reps = cell.kind || cell.clients === 1 && cell.mode === 'paced'
+    const reps = cell.kind || cell.clients <= 100 && cell.mode === 'paced'
         ? Math.min(2, options.reps) : options.reps;
 
     for (let rep = 0; rep < reps; rep++) {
