@@ -25,7 +25,7 @@
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 
 /* what a successful claim begins with */
-#define NGX_HTTP_AGENTSTREAM_CHAT_HEAD  6
+#define NGX_HTTP_AGENTSTREAM_CHAT_HEAD  7
 
 
 static ngx_http_agentstream_remote_chat_t *
@@ -277,7 +277,8 @@ static ngx_int_t
 ngx_http_agentstream_remote_fill_chat(ngx_http_agentstream_remote_chat_t *chat,
     redisReply *reply)
 {
-    ngx_str_t                                 epoch, place, state, age, busy;
+    ngx_str_t                                 epoch, place, state, age;
+    ngx_str_t                                 busy, born;
     ngx_http_agentstream_store_chat_claim_t  *claim;
 
     epoch = ngx_http_agentstream_redis_item(reply, 1);
@@ -285,8 +286,10 @@ ngx_http_agentstream_remote_fill_chat(ngx_http_agentstream_remote_chat_t *chat,
     state = ngx_http_agentstream_redis_item(reply, 3);
     age = ngx_http_agentstream_redis_item(reply, 4);
     busy = ngx_http_agentstream_redis_item(reply, 5);
+    born = ngx_http_agentstream_redis_item(reply, 6);
 
     chat->epoch = ngx_http_agentstream_redis_number(&epoch);
+    chat->born = ngx_http_agentstream_redis_number(&born);
     chat->term = chat->remote->chats.term;
     chat->heard = ngx_current_msec;
     chat->node->busy = (busy.len == 1 && busy.data[0] == '1');

@@ -21,7 +21,7 @@
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 
 /* the first arguments of the scripts */
-#define NGX_HTTP_AGENTSTREAM_CHAT_ARGS  9
+#define NGX_HTTP_AGENTSTREAM_CHAT_ARGS  10
 
 
 static void ngx_http_agentstream_remote_push_chat_done(void *data,
@@ -224,6 +224,10 @@ ngx_http_agentstream_remote_chat_args(ngx_http_agentstream_remote_chat_t *chat,
 
     argv[8].data = chat->node->state;
     argv[8].len = chat->size;
+
+    buf += NGX_INT64_LEN;
+    argv[9].data = buf;
+    argv[9].len = ngx_sprintf(buf, "%uL", chat->born) - buf;
 
     return NGX_HTTP_AGENTSTREAM_CHAT_ARGS;
 }

@@ -225,6 +225,8 @@ typedef struct {
     void                                *data;
 
     uint64_t                             epoch;
+    uint64_t                             born;     /* when it was made, by the
+                                                      clock of Redis */
     ngx_uint_t                           version;  /* of what was saved */
     ngx_uint_t                           sent;     /* on its way to Redis */
     ngx_uint_t                           acked;    /* Redis has it */
@@ -445,7 +447,7 @@ void ngx_http_agentstream_remote_back_chats(
     ngx_http_agentstream_remote_t *remote);
 void ngx_http_agentstream_remote_tick_chats(
     ngx_http_agentstream_remote_t *remote);
-/* messages may have been missed */
+/* messages may have been missed, or Redis may have lost chats */
 void ngx_http_agentstream_remote_ask_chats(
     ngx_http_agentstream_remote_t *remote);
 /* this worker's chat has a new entry */

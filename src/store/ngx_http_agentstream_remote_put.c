@@ -571,6 +571,8 @@ ngx_http_agentstream_remote_restore(ngx_http_agentstream_remote_turn_t *rt)
                   "agentstream remote: Redis has lost turn %V, it is stored "
                   "again", &rt->id);
 
+    ngx_http_agentstream_remote_ask_chats(rt->remote);
+
     argv[0] = rt->base;
     argv[1] = rt->id;
     argv[2].data = epoch;

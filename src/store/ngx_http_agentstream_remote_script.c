@@ -283,7 +283,9 @@ static const char  ngx_http_agentstream_script_post[] =
 "  return {'DECLINED'} end\n"
 "if call('HLEN', e) >= tonumber(max) then return {'BUSY'} end\n"
 "local n = call('HINCRBY', h, 'number', 1)\n"
+"local t = call('TIME')\n"
 "call('HSET', h, 'place', place)\n"
+"call('HSETNX', h, 'born', string.format('%d%06d', t[1], t[2]))\n"
 "call('HSET', e, n, entry)\n"
 "if a ~= '' then call('LPUSH', d, a) end\n"
 "if b ~= '' then call('LPUSH', d, b) end\n"
@@ -296,8 +298,12 @@ static const char  ngx_http_agentstream_script_post[] =
 "return {'OK'}\n";
 
 
-/* what several scripts need: time in ms, and the entries after a number, in
-   order, added to a reply */
+/*
+ * What several scripts need: time in ms; the entries after a number, in order,
+ * added to a reply; whether an owner with this epoch of a chat made then must
+ * give way to what is stored.  Of two chats the older one counts: the other one
+ * was made because Redis had lost it.
+ */
 
 #define NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT                                      \
 "local call = redis.call\n"                                                   \
@@ -315,6 +321,11 @@ static const char  ngx_http_agentstream_script_post[] =
 "  for i = 1, #n do\n"                                                        \
 "    out[#out + 1] = tostring(n[i][1]) out[#out + 1] = n[i][2] end\n"         \
 "  return out\n"                                                              \
+"end\n"                                                                       \
+"local function fenced(epoch, born, my_epoch, my_born)\n"                     \
+"  if not epoch or not born then return false end\n"                          \
+"  if born ~= my_born then return tonumber(born) < tonumber(my_born) end\n"   \
+"  return tonumber(epoch) >= tonumber(my_epoch)\n"                            \
 "end\n"
 
 
@@ -326,8 +337,13 @@ static const char  ngx_http_agentstream_script_take[] =
 "local base, key, me, ttl, create, steady = unpack(ARGV)\n"
 NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 "local h, e = base .. 'h', base .. 'e'\n"
-"if create ~= '' then call('HSET', h, 'place', create) end\n"
-"local f = call('HMGET', h, 'owner', 'place', 'state', 'at', 'busy')\n"
+"if create ~= '' then\n"
+"  local t = call('TIME')\n"
+"  call('HSET', h, 'place', create)\n"
+"  call('HSETNX', h, 'born', string.format('%d%06d', t[1], t[2]))\n"
+"end\n"
+"local f = call('HMGET', h, 'owner', 'place', 'state', 'at', 'busy',"
+" 'born')\n"
 "if not f[2] then return {'NONE'} end\n"
 "local old = f[1] or '-'\n"
 "if old ~= me and old ~= '-'"
@@ -341,30 +357,29 @@ NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 "local age = 0\n"
 "if f[4] then age = now() - tonumber(f[4]) end\n"
 "return add({'OK', tostring(epoch), f[2], f[3] or '', tostring(age),"
-" f[5] or '0'}, e, 0)\n";
+" f[5] or '0', f[6] or '0'}, e, 0)\n";
 
 
 /*
  * ARGV: base, key, owner, epoch, time to live, last entry that the owner has,
- * "1": the owner leaves, busy, state ("": it has not changed), entries to be
- * taken out.  NOKEY: Redis has lost the chat, and perhaps a new one was made.
+ * "1": the owner leaves, busy, state ("": it has not changed), when the chat
+ * was made, entries to be taken out.  NOKEY: Redis has lost the chat, and
+ * perhaps a new one was made.
  */
 
 static const char  ngx_http_agentstream_script_save[] =
 "#!lua flags=allow-oom\n"
-"local base, key, me, epoch, ttl, last, leave, busy, state ="
-" unpack(ARGV, 1, 9)\n"
+"local base, key, me, epoch, ttl, last, leave, busy, state, born ="
+" unpack(ARGV, 1, 10)\n"
 NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 "local h, e = base .. 'h', base .. 'e'\n"
-"local f = call('HMGET', h, 'owner', 'epoch')\n"
-"if f[1] ~= me or f[2] ~= epoch then\n"
-"  if tonumber(f[2] or 0) > tonumber(epoch)"
-" or (f[2] == epoch and f[1] == '-') then return {'FENCED'} end\n"
-"  return {'NOKEY'}\n"
+"local f = call('HMGET', h, 'owner', 'epoch', 'born')\n"
+"if f[1] ~= me or f[2] ~= epoch or f[3] ~= born then\n"
+"  return {fenced(f[2], f[3], epoch, born) and 'FENCED' or 'NOKEY'}\n"
 "end\n"
 "if state ~= '' then\n"
 "  call('HSET', h, 'state', state, 'busy', busy, 'at', now()) end\n"
-"for i = 10, #ARGV do call('HDEL', e, ARGV[i]) end\n"
+"for i = 11, #ARGV do call('HDEL', e, ARGV[i]) end\n"
 "call('EXPIRE', h, ttl) call('EXPIRE', e, ttl)\n"
 "if leave == '1' then\n"
 "  call('HSET', h, 'owner', '-')\n"
@@ -376,29 +391,30 @@ NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 "return add({'OK'}, e, tonumber(last))\n";
 
 
-/* ARGV: base, key, owner, epoch, time to live, number, busy, place, state, then
-   entries with their numbers: Redis has lost the chat.  What has come
-   meanwhile is put behind them */
+/* ARGV: base, key, owner, epoch, time to live, number, busy, place, state, when
+   it was made, then entries with their numbers: Redis has lost the chat.  What
+   has come meanwhile is put behind them */
 
 static const char  ngx_http_agentstream_script_mend[] =
 "#!lua\n"
-"local base, key, me, epoch, ttl, number, busy, place, state ="
-" unpack(ARGV, 1, 9)\n"
+"local base, key, me, epoch, ttl, number, busy, place, state, born ="
+" unpack(ARGV, 1, 10)\n"
 NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 "local h, e = base .. 'h', base .. 'e'\n"
-"local f = call('HMGET', h, 'owner', 'epoch')\n"
-"if tonumber(f[2] or 0) > tonumber(epoch) then return {'FENCED'} end\n"
+"local f = call('HMGET', h, 'owner', 'epoch', 'born')\n"
+"if fenced(f[2], f[3], epoch, born) then return {'FENCED'} end\n"
 "if f[1] then call('SREM', 'as1:o:' .. f[1], key) end\n"
 "local more = add({}, e, 0)\n"
 "call('DEL', e)\n"
-"for i = 10, #ARGV, 2 do call('HSET', e, ARGV[i], ARGV[i + 1]) end\n"
+"for i = 11, #ARGV, 2 do call('HSET', e, ARGV[i], ARGV[i + 1]) end\n"
 "for i = 2, #more, 2 do\n"
 "  number = tostring(tonumber(number) + 1)\n"
 "  call('HSET', e, number, more[i])\n"
 "end\n"
 "epoch = tostring(tonumber(epoch) + 1)\n"
 "call('HSET', h, 'owner', me, 'epoch', epoch, 'number', number,"
-" 'place', place, 'state', state, 'busy', busy, 'at', now())\n"
+" 'place', place, 'state', state, 'busy', busy, 'at', now(),"
+" 'born', born)\n"
 "call('SADD', 'as1:o:' .. me, key) call('SADD', 'as1:o', me)\n"
 "call('EXPIRE', h, ttl) call('EXPIRE', e, ttl)\n"
 "return {'OK', epoch}\n";
