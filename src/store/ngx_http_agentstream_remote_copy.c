@@ -332,4 +332,59 @@ ngx_http_agentstream_remote_wake(ngx_http_agentstream_remote_t *remote,
     ngx_http_agentstream_notify_forget(&watch);
 }
 
+
+ngx_http_agentstream_remote_mirror_t *
+ngx_http_agentstream_remote_find_mirror(
+    ngx_http_agentstream_remote_session_t *rs, ngx_str_t *id,
+    ngx_uint_t create)
+{
+    ngx_queue_t                           *q;
+    ngx_http_agentstream_remote_mirror_t  *mirror;
+
+    for (q = ngx_queue_head(&rs->mirrors);
+         q != ngx_queue_sentinel(&rs->mirrors);
+         q = ngx_queue_next(q))
+    {
+        mirror = ngx_queue_data(q, ngx_http_agentstream_remote_mirror_t,
+                                queue);
+
+        if (mirror->id.len == id->len
+            && ngx_memcmp(mirror->id.data, id->data, id->len) == 0)
+        {
+            return mirror;
+        }
+    }
+
+    if (!create) {
+        return NULL;
+    }
+
+    mirror = ngx_calloc(sizeof(ngx_http_agentstream_remote_mirror_t),
+                        rs->remote->log);
+    if (mirror == NULL) {
+        return NULL;
+    }
+
+    mirror->id.data = mirror->id_data;
+    mirror->id.len = ngx_min(id->len, sizeof(mirror->id_data));
+    ngx_memcpy(mirror->id_data, id->data, mirror->id.len);
+
+    ngx_queue_insert_tail(&rs->mirrors, &mirror->queue);
+    ngx_http_agentstream_zone_count(rs->remote->zone, STORE_MIRRORS, 1);
+
+    return mirror;
+}
+
+
+void
+ngx_http_agentstream_remote_free_mirror(
+    ngx_http_agentstream_remote_session_t *rs,
+    ngx_http_agentstream_remote_mirror_t *mirror)
+{
+    ngx_http_agentstream_zone_count(rs->remote->zone, STORE_MIRRORS, -1);
+
+    ngx_queue_remove(&mirror->queue);
+    ngx_free(mirror);
+}
+
 #endif

@@ -538,6 +538,9 @@ ngx_int_t ngx_http_agentstream_remote_feed(
 ngx_http_agentstream_remote_mirror_t *ngx_http_agentstream_remote_find_mirror(
     ngx_http_agentstream_remote_session_t *rs, ngx_str_t *id,
     ngx_uint_t create);
+void ngx_http_agentstream_remote_free_mirror(
+    ngx_http_agentstream_remote_session_t *rs,
+    ngx_http_agentstream_remote_mirror_t *mirror);
 /* the turn's node, if it is a copy that this worker makes; nobody else frees
    it then */
 ngx_http_agentstream_node_t *ngx_http_agentstream_remote_copied(

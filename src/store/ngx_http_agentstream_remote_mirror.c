@@ -63,6 +63,10 @@ static ngx_uint_t ngx_http_agentstream_remote_lost_turn(
 static ngx_http_agentstream_node_t *ngx_http_agentstream_remote_node_locked(
     ngx_http_agentstream_remote_session_t *rs,
     ngx_http_agentstream_remote_meta_t *meta, ngx_uint_t *news);
+static ngx_http_agentstream_node_t *ngx_http_agentstream_remote_make_locked(
+    ngx_http_agentstream_remote_session_t *rs,
+    ngx_http_agentstream_remote_meta_t *meta,
+    ngx_http_agentstream_node_t *old);
 static ngx_uint_t ngx_http_agentstream_remote_strays(
     ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_remote_meta_t *meta);
@@ -76,9 +80,6 @@ static void ngx_http_agentstream_remote_asks_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_remote_meta_t *meta);
 static void ngx_http_agentstream_remote_progress(
-    ngx_http_agentstream_remote_session_t *rs,
-    ngx_http_agentstream_remote_mirror_t *mirror);
-static void ngx_http_agentstream_remote_free_mirror(
     ngx_http_agentstream_remote_session_t *rs,
     ngx_http_agentstream_remote_mirror_t *mirror);
 static void ngx_http_agentstream_remote_fetch_done(void *data,
@@ -289,14 +290,10 @@ ngx_http_agentstream_remote_node_locked(
     ngx_http_agentstream_remote_session_t *rs,
     ngx_http_agentstream_remote_meta_t *meta, ngx_uint_t *news)
 {
-    uint64_t                      watchers[
-                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
     ngx_http_agentstream_node_t  *node;
     ngx_http_agentstream_zone_t  *zone;
 
     zone = rs->remote->zone;
-
-    ngx_memzero(watchers, sizeof(watchers));
 
     node = ngx_http_agentstream_zone_find_locked(zone, &meta->id);
 
@@ -328,18 +325,43 @@ ngx_http_agentstream_remote_node_locked(
         return NULL;
     }
 
-    if (node && ngx_http_agentstream_remote_strays(node, meta)) {
-        /* begin again; those who read it stay, and are told if they have read
-           too far */
-
-        ngx_memcpy(watchers, node->watchers, sizeof(watchers));
-        ngx_http_agentstream_zone_finish_locked(zone, node);
-        ngx_http_agentstream_zone_free_locked(zone, node);
-        node = NULL;
+    if (node && !ngx_http_agentstream_remote_strays(node, meta)) {
+        return node;
     }
 
+    node = ngx_http_agentstream_remote_make_locked(rs, meta, node);
+
     if (node) {
-        return node;
+        *news = 1;
+    }
+
+    return node;
+}
+
+
+/* a copy, instead of an old one: those who read it stay, and are told if they
+   have read too far; for those who follow the session it is the same turn */
+
+static ngx_http_agentstream_node_t *
+ngx_http_agentstream_remote_make_locked(
+    ngx_http_agentstream_remote_session_t *rs,
+    ngx_http_agentstream_remote_meta_t *meta, ngx_http_agentstream_node_t *old)
+{
+    uint64_t                      number, watchers[
+                                      NGX_HTTP_AGENTSTREAM_WORKERS_MAX / 64];
+    ngx_http_agentstream_node_t  *node;
+    ngx_http_agentstream_zone_t  *zone;
+
+    zone = rs->remote->zone;
+    number = 0;
+
+    ngx_memzero(watchers, sizeof(watchers));
+
+    if (old) {
+        number = old->number;
+        ngx_memcpy(watchers, old->watchers, sizeof(watchers));
+        ngx_http_agentstream_zone_finish_locked(zone, old);
+        ngx_http_agentstream_zone_free_locked(zone, old);
     }
 
     node = ngx_http_agentstream_zone_mirror_locked(zone, &rs->sn.str,
@@ -356,11 +378,13 @@ ngx_http_agentstream_remote_node_locked(
         return NULL;
     }
 
+    if (number) {
+        node->number = number;
+    }
+
     ngx_memcpy(node->watchers, watchers, sizeof(watchers));
     node->seen_at = ngx_current_msec;
     ngx_http_agentstream_zone_place_locked(zone, node);
-
-    *news = 1;
 
     return node;
 }
@@ -373,23 +397,22 @@ static ngx_uint_t
 ngx_http_agentstream_remote_strays(ngx_http_agentstream_node_t *node,
     ngx_http_agentstream_remote_meta_t *meta)
 {
-    uint64_t    last, epoch, ends[NGX_HTTP_AGENTSTREAM_EPOCHS];
+    uint64_t    epoch, ends[NGX_HTTP_AGENTSTREAM_EPOCHS];
     ngx_uint_t  n;
 
     epoch = ngx_http_agentstream_redis_number(&meta->epoch);
-    last = ngx_http_agentstream_redis_number(&meta->last);
 
-    if (node->epoch < epoch) {
-        n = ngx_http_agentstream_remote_ends(meta, ends);
+    if (node->epoch >= epoch) {
+        /* in the same epoch a number is one packet: what was published since
+           Redis answered may be here before its answer */
 
-        if (epoch - node->epoch > n) {
-            return 1;
-        }
-
-        last = ends[n - (epoch - node->epoch)];
+        return node->epoch > epoch;
     }
 
-    return node->epoch > epoch || node->journal.last_seq > last;
+    n = ngx_http_agentstream_remote_ends(meta, ends);
+
+    return epoch - node->epoch > n
+           || node->journal.last_seq > ends[n - (epoch - node->epoch)];
 }
 
 
@@ -525,49 +548,6 @@ ngx_http_agentstream_remote_asks_locked(ngx_http_agentstream_zone_t *zone,
 
         p = end + 1;
     }
-}
-
-
-ngx_http_agentstream_remote_mirror_t *
-ngx_http_agentstream_remote_find_mirror(
-    ngx_http_agentstream_remote_session_t *rs, ngx_str_t *id,
-    ngx_uint_t create)
-{
-    ngx_queue_t                           *q;
-    ngx_http_agentstream_remote_mirror_t  *mirror;
-
-    for (q = ngx_queue_head(&rs->mirrors);
-         q != ngx_queue_sentinel(&rs->mirrors);
-         q = ngx_queue_next(q))
-    {
-        mirror = ngx_queue_data(q, ngx_http_agentstream_remote_mirror_t,
-                                queue);
-
-        if (mirror->id.len == id->len
-            && ngx_memcmp(mirror->id.data, id->data, id->len) == 0)
-        {
-            return mirror;
-        }
-    }
-
-    if (!create) {
-        return NULL;
-    }
-
-    mirror = ngx_calloc(sizeof(ngx_http_agentstream_remote_mirror_t),
-                        rs->remote->log);
-    if (mirror == NULL) {
-        return NULL;
-    }
-
-    mirror->id.data = mirror->id_data;
-    mirror->id.len = ngx_min(id->len, sizeof(mirror->id_data));
-    ngx_memcpy(mirror->id_data, id->data, mirror->id.len);
-
-    ngx_queue_insert_tail(&rs->mirrors, &mirror->queue);
-    ngx_http_agentstream_zone_count(rs->remote->zone, STORE_MIRRORS, 1);
-
-    return mirror;
 }
 
 
@@ -780,18 +760,6 @@ ngx_http_agentstream_remote_free_mirrors(
 
         ngx_http_agentstream_remote_free_mirror(rs, mirror);
     }
-}
-
-
-static void
-ngx_http_agentstream_remote_free_mirror(
-    ngx_http_agentstream_remote_session_t *rs,
-    ngx_http_agentstream_remote_mirror_t *mirror)
-{
-    ngx_http_agentstream_zone_count(rs->remote->zone, STORE_MIRRORS, -1);
-
-    ngx_queue_remove(&mirror->queue);
-    ngx_free(mirror);
 }
 
 #endif
