@@ -8,11 +8,12 @@ use warnings;
 use AgentStream;
 use AgentStream::Chat;
 use AgentStream::Process qw(wait_for);
+use Test::More ();
 
 use Exporter;
 
 our @ISA = qw(Exporter);
-our @EXPORT = qw(bot texts answer_to);
+our @EXPORT = qw(bot texts answer_to no_429);
 our @EXPORT_OK = qw(bot_conf);
 
 
@@ -84,6 +85,30 @@ sub answer_to {
                   $chat->messages($platform, $id, bot => 1);
         $m;
     }, $args{seconds} // 15);
+}
+
+
+# Whether Telegram has never answered 429, or only when messages arrived together
+# after a time without any: then they were held up on their way, by a machine that
+# did something else, and this says nothing about the bot.
+
+sub no_429 {
+    my ($chat) = @_;
+
+    return 1 unless $chat->state()->{limited};
+
+    my @calls = grep { $_->{method} =~ /^(sendMessage|editMessage)/ }
+                $chat->calls('telegram');
+    my ($first) = grep { ($calls[$_]{status} // 0) == 429 } 0 .. $#calls;
+    my @times = map { $_->{time} } @calls[0 .. $first];
+    my ($gap) = sort { $b <=> $a } map { $times[$_] - $times[$_ - 1] }
+                grep { $times[$_] > $times[-1] - 2000 } 1 .. $#times;
+
+    Test::More::diag(sprintf('429: %d of %d calls; before the first: %d within '
+        . 'a second, the longest gap %d ms', $chat->state()->{limited},
+        scalar @calls, scalar(grep { $_ > $times[-1] - 1000 } @times), $gap));
+
+    return $gap >= 250;
 }
 
 
