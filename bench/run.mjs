@@ -76,6 +76,14 @@ function cells(quick) {
 
     add('flood', 1, 'empty', { turns: quick ? 300 : 1000, deltas: 0,
                                talk: 1, targets: FAST, quick: true });
+
+    /* the same, each turn the first one of its session */
+
+    add('flood', 1, 'first', { turns: quick ? 300 : 1000, deltas: 0,
+                               targets: FAST, quick: true });
+    add('flood', 1, 'first-short', { turns: quick ? 200 : 500, deltas: 100,
+                                     ...SIZES.short, targets: FAST });
+
     add('paced', 1000, 'short', { turns: quick ? 2000 : 3000, deltas: 30,
                                   pace: 33, ramp: 1000, talk: 1, quick: true,
                                   targets: quick ? FAST : PACED });
