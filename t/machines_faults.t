@@ -170,7 +170,6 @@ sub killed {
     my ($old) = $y->workers();
     kill_worker($y, $old);
     $m->tunnel('up', 'redis2');
-    $m->redis('DEL', map { "as1:w:$_" } grep { !/^$_/ } $m->owners($y));
 
     my $id = ($reader->packets())[-1]{id};
     my $back = $y->open(events_of($s, $id));

@@ -217,7 +217,13 @@ sub clock {
 sub expire_lease {
     my ($self, $t) = @_;
 
-    $self->redis('DEL', map { "as1:w:$_" } $self->owners($t));
+    my ($machine) = map { /^([0-9a-f]+)-/ } $self->owners($t);
+
+    # workers that were started later are this machine's, too
+    my @leases = grep { length } split /\n/,
+                 $self->redis('KEYS', "as1:w:$machine-*");
+
+    $self->redis('DEL', @leases) if @leases;
 }
 
 
