@@ -67,17 +67,25 @@ fuzz_record(u_char *data, size_t size)
 static void
 fuzz_url(u_char *data, size_t size)
 {
-    u_char                      *buf;
-    ngx_str_t                    url;
-    ngx_http_agentstream_url_t   address;
+    u_char                           *buf;
+    ngx_str_t                         url;
+    ngx_uint_t                        i;
+    ngx_http_agentstream_url_t        address;
+    ngx_http_agentstream_url_host_t  *host;
 
     url.data = data;
     url.len = size;
     buf = malloc(size + 3);
 
     if (ngx_http_agentstream_url_parse(&address, &url, buf) == NULL) {
-        check(address.host.len && address.port && address.port < 65536);
-        check(address.host.data[address.host.len] == '\0');
+        check(address.nhosts);
+
+        for (i = 0; i < address.nhosts; i++) {
+            host = &address.hosts[i];
+
+            check(host->name.len && host->port && host->port < 65536);
+            check(host->name.data[host->name.len] == '\0');
+        }
     }
 
     free(buf);
