@@ -121,7 +121,7 @@ struct ngx_http_agentstream_redis_s {
 struct ngx_http_agentstream_redis_find_s {
     ngx_http_agentstream_redis_t         sentinel;
     ngx_http_agentstream_redis_host_t    master;   /* no name: not known yet */
-    u_char                               master_data[NGX_MAXHOSTNAMELEN
+    u_char                               master_data[2 * NGX_MAXHOSTNAMELEN
                                                      + sizeof(":65535")];
     ngx_queue_t                          users;    /* connections */
     ngx_event_t                          ask;

@@ -266,9 +266,14 @@ ngx_http_agentstream_remote_open_handler(void *data)
     for (i = 0; i < NGX_HTTP_AGENTSTREAM_SCRIPTS; i++) {
         argv[2] = ngx_http_agentstream_scripts[i];
 
-        (void) ngx_http_agentstream_redis_command(&remote->commands, 3, argv,
+        if (ngx_http_agentstream_redis_command(&remote->commands, 3, argv,
                                        ngx_http_agentstream_remote_load_done,
-                                       remote);
+                                       remote)
+            != NGX_OK)
+        {
+            ngx_http_agentstream_redis_break(&remote->commands, "no memory");
+            return;
+        }
     }
 }
 
@@ -346,16 +351,23 @@ ngx_http_agentstream_remote_renew(ngx_http_agentstream_remote_t *remote)
 
     /* one at a time, so that the answer belongs to this time */
 
-    if (!remote->renewing
-        && ngx_http_agentstream_remote_eval(remote,
+    if (remote->renewing) {
+        return;
+    }
+
+    if (ngx_http_agentstream_remote_eval(remote,
                                       NGX_HTTP_AGENTSTREAM_SCRIPT_LEASE, 3,
                                       argv,
                                       ngx_http_agentstream_remote_renew_done,
                                       remote)
-           == NGX_OK)
+        == NGX_OK)
     {
         remote->renewing = 1;
         remote->renewed = ngx_current_msec;
+
+    } else if (!remote->up) {
+        /* nothing else would try again */
+        ngx_http_agentstream_redis_break(&remote->commands, "no memory");
     }
 }
 
@@ -365,7 +377,8 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
 {
     ngx_http_agentstream_remote_t *remote = data;
 
-    ngx_str_t  name, over;
+    ngx_str_t   name, over;
+    ngx_uint_t  doubt;
 
     remote->renewing = 0;
 
@@ -384,6 +397,7 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
     over = ngx_http_agentstream_redis_item(reply, 1);
     name = ngx_http_agentstream_redis_item(reply, 0);
     name.len = ngx_min(name.len, sizeof(remote->data_name));
+    doubt = (over.len == 1 && over.data[0] == '1');
 
     if (name.len
         && (name.len != remote->data.len
@@ -393,6 +407,7 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
         remote->data.data = remote->data_name;
         ngx_memcpy(remote->data_name, name.data, name.len);
         remote->emptied++;
+        doubt = 1;
     }
 
     /* it began when it was asked for, or later */
@@ -413,9 +428,10 @@ ngx_http_agentstream_remote_renew_done(void *data, redisReply *reply)
         ngx_http_agentstream_remote_leave_again(remote);
         ngx_http_agentstream_remote_subscribe_all(remote);
 
-    } else if (over.len == 1 && over.data[0] == '1') {
-        /* perhaps others have our turns */
+    } else if (doubt) {
+        /* perhaps others have our turns and chats */
         ngx_http_agentstream_remote_touch(remote, 1);
+        ngx_http_agentstream_remote_doubt_chats(remote);
     }
 }
 
@@ -534,6 +550,11 @@ ngx_http_agentstream_remote_eval(ngx_http_agentstream_remote_t *remote,
     ngx_uint_t  i;
 
     if (argc + 3 > NGX_HTTP_AGENTSTREAM_REMOTE_ARGS) {
+        return NGX_ERROR;
+    }
+
+    if (remote->sha[script].len == 0) {
+        /* the scripts are being loaded for the first time */
         return NGX_ERROR;
     }
 

@@ -393,6 +393,14 @@ ngx_http_agentstream_remote_renew_chats(ngx_http_agentstream_remote_t *remote)
 }
 
 
+void
+ngx_http_agentstream_remote_doubt_chats(ngx_http_agentstream_remote_t *remote)
+{
+    remote->chats.term++;
+    ngx_http_agentstream_remote_ask_chats(remote);
+}
+
+
 /* Redis is back.  It may have given us chats of which we were not told */
 
 void

@@ -147,7 +147,7 @@ ngx_http_agentstream_remote_push_chat(ngx_http_agentstream_remote_chat_t *chat)
     ngx_uint_t                     i, n;
     ngx_http_agentstream_redis_pt  handler;
 
-    if (!chat->remote->up || !chat->live || chat->left
+    if (!chat->remote->up || !chat->live || chat->left || chat->mending
         || (chat->leaving ? 0
                           : chat->inflight
                             || (chat->version == chat->acked && !chat->ask)))
@@ -354,7 +354,7 @@ ngx_http_agentstream_remote_mend_chat(ngx_http_agentstream_remote_chat_t *chat)
         == NGX_OK)
     {
         chat->inflight = 1;
-        chat->left = chat->leaving;
+        chat->mending = 1;
         chat->sent = chat->version;
         chat->nsent = chat->nremoved;
     }
@@ -369,7 +369,7 @@ ngx_http_agentstream_remote_mend_chat_done(void *data, redisReply *reply)
     ngx_str_t  status, epoch;
 
     chat->inflight = 0;
-    chat->left = 0;
+    chat->mending = 0;
 
     status = ngx_http_agentstream_redis_item(reply, 0);
 

@@ -246,6 +246,10 @@ typedef struct {
                                                       another owner */
     unsigned                             leaving:1;
     unsigned                             left:1;   /* Redis is being told */
+    unsigned                             mending:1;  /* Redis, which has lost
+                                                      it, is getting it; the
+                                                      answer decides what is
+                                                      sent next */
 } ngx_http_agentstream_remote_chat_t;
 
 
@@ -446,6 +450,9 @@ void ngx_http_agentstream_remote_renew_chats(
 void ngx_http_agentstream_remote_back_chats(
     ngx_http_agentstream_remote_t *remote);
 void ngx_http_agentstream_remote_tick_chats(
+    ngx_http_agentstream_remote_t *remote);
+/* others may have taken our chats over */
+void ngx_http_agentstream_remote_doubt_chats(
     ngx_http_agentstream_remote_t *remote);
 /* messages may have been missed, or Redis may have lost chats */
 void ngx_http_agentstream_remote_ask_chats(

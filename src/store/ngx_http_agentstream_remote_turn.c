@@ -345,7 +345,11 @@ ngx_http_agentstream_remote_back(ngx_http_agentstream_remote_t *remote)
         next = ngx_queue_next(q);
         rt = ngx_queue_data(q, ngx_http_agentstream_remote_turn_t, queue);
 
+        /* it may have forgotten some of it, as after a failover */
+
         rt->touch = 1;
+        rt->changed = 1;
+        rt->prompt |= rt->prompted;
 
         if (rt->dead) {
             ngx_http_agentstream_remote_undo(rt);
