@@ -172,13 +172,15 @@ sub telegram {
     like($t->log_text(), qr/a picture could not be fetched, status: 404/,
          'and logged');
 
-    # cancelled while it is on its way
+    # an album, cancelled while it is on its way
 
     $id++;
     $chat->config(rules => [{ method => '^file$', hang => 1500, times => 1 }]);
     $before = $files->();
     my $prompts = prompts($t);
-    $say->('say:never', $photo->(1));
+    %album = (message => { media_group_id => '77003' });
+    $say->('say:never', $photo->(1), %album);
+    $say->(undef, $photo->(2), %album);
     ok(wait_for(sub { $files->() > $before }, 10), 'it is on its way');
     is($answer->($say->('/cancel')), 'Cancelled.', 'cancelled');
     is($answer->($say->('say:next')), 'next', 'the next message is answered');

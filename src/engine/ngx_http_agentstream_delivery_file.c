@@ -195,7 +195,7 @@ ngx_http_agentstream_delivery_take_out(ngx_http_agentstream_delivery_t *d,
 
     /* if this worker dies in between, its successor knows the others by this */
 
-    if (d->nalbum) {
+    if (d->nalbum && entry) {
         d->state.album = ngx_crc32_short(d->update.album.data,
                                          d->update.album.len);
         d->state.upto = d->album[d->nalbum - 1];
@@ -244,6 +244,11 @@ ngx_http_agentstream_delivery_unread(ngx_http_agentstream_delivery_t *d,
         return read;
     }
 
+    if (entry && entry == d->named && (read || update->text.len)) {
+        /* its prompt was postponed */
+        return read;
+    }
+
     text.data = ngx_pnalloc(pool, len);
     if (text.data == NULL) {
         return read;
@@ -280,6 +285,7 @@ ngx_http_agentstream_delivery_unread(ngx_http_agentstream_delivery_t *d,
 
     ngx_http_agentstream_delivery_say(d, &update->message, &text,
                                       (read || update->text.len) ? 0 : entry);
+    d->named = entry;
 
     return read;
 }

@@ -45,6 +45,8 @@ static ngx_uint_t ngx_http_agentstream_delivery_is_new(
     ngx_http_agentstream_chat_update_t *update);
 static void ngx_http_agentstream_delivery_cancel(
     ngx_http_agentstream_delivery_errand_t *errand);
+static void ngx_http_agentstream_delivery_answer_after(
+    ngx_http_agentstream_delivery_t *d, uint64_t entry);
 static void ngx_http_agentstream_delivery_cancelled(void *data,
     ngx_http_agentstream_outcome_t *outcome);
 static void ngx_http_agentstream_delivery_status(
@@ -288,6 +290,7 @@ ngx_http_agentstream_delivery_cancel(
     if (d->fetch) {
         /* its pictures are on their way, and OpenCode knows nothing of it */
 
+        (void) ngx_http_agentstream_delivery_join_album(d);
         ngx_http_agentstream_delivery_take_out(d, d->job_entry);
         ngx_http_agentstream_delivery_end_job(d);
 
@@ -302,11 +305,29 @@ ngx_http_agentstream_delivery_cancel(
         return;
     }
 
+    /* the next message is not meant for what this turn has asked */
+
+    ngx_http_agentstream_delivery_answer_after(d, (uint64_t) -1);
+
     verb = ngx_http_agentstream_verb_interrupt(&d->turn_target,
                                       ngx_http_agentstream_delivery_cancelled,
                                       errand);
     if (verb) {
         errand->verb = verb;
+    }
+}
+
+
+/* only entries after this one answer what was asked so far */
+
+static void
+ngx_http_agentstream_delivery_answer_after(ngx_http_agentstream_delivery_t *d,
+    uint64_t entry)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS; i++) {
+        d->state.asks[i].after = entry;
     }
 }
 
@@ -329,6 +350,8 @@ ngx_http_agentstream_delivery_cancelled(void *data,
 
     } else {
         ngx_str_set(&text, "This could not be cancelled. Please try again.");
+        ngx_http_agentstream_delivery_answer_after(errand->delivery,
+                                                   errand->entry);
     }
 
     ngx_http_agentstream_delivery_reply(errand, &text);
@@ -473,14 +496,17 @@ ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
 ngx_int_t
 ngx_http_agentstream_delivery_postpone(ngx_http_agentstream_delivery_t *d)
 {
-    uint64_t  number;
+    uint64_t    number;
+    ngx_uint_t  n;
+
+    n = 1 + d->nalbum;
 
     if (d->postponed == 0) {
         d->postponed = ngx_time();
     }
 
     if (ngx_time() - d->postponed > d->site.conf->chat_timeout
-        || d->nwaiting == NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING)
+        || d->nwaiting + n > NGX_HTTP_AGENTSTREAM_DELIVERY_WAITING)
     {
         return NGX_DECLINED;
     }
@@ -489,9 +515,11 @@ ngx_http_agentstream_delivery_postpone(ngx_http_agentstream_delivery_t *d)
 
     ngx_http_agentstream_delivery_end_job(d);
 
-    ngx_memmove(d->waiting + 1, d->waiting, d->nwaiting * sizeof(uint64_t));
+    ngx_memmove(d->waiting + n, d->waiting, d->nwaiting * sizeof(uint64_t));
     d->waiting[0] = number;
-    d->nwaiting++;
+    ngx_memcpy(d->waiting + 1, d->album, d->nalbum * sizeof(uint64_t));
+    d->nwaiting += n;
+    d->nalbum = 0;
 
     d->postpone = ngx_min(ngx_max(d->postpone * 2,
                                   NGX_HTTP_AGENTSTREAM_DELIVERY_POSTPONE),

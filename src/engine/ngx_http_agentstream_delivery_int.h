@@ -241,6 +241,9 @@ struct ngx_http_agentstream_delivery_s {
     ngx_msec_t                           postpone; /* the pause before the first
                                                       of them is tried again */
     ngx_msec_t                           resume;   /* when it is, 0: at once */
+    uint64_t                             named;    /* the entry whose files
+                                                      the sender was last told
+                                                      of */
     time_t                               postponed;    /* since when */
     ngx_http_agentstream_waiter_t        waiter;
 

@@ -539,7 +539,7 @@ ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf, size_t len)
     u_char                       *p;
     u_char                        line[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
     u_char                        escaped[NGX_HTTP_AGENTSTREAM_TEXT_SIZE];
-    ngx_str_t                     url, text;
+    ngx_str_t                     url, args, text;
     ngx_http_log_ctx_t           *ctx;
     ngx_http_request_t           *r;
     ngx_http_agentstream_call_t  *call;
@@ -565,11 +565,17 @@ ngx_http_agentstream_call_log_error(ngx_log_t *log, u_char *buf, size_t len)
         return buf;
     }
 
+    /* what a chat platform has put into the address of a file may open it */
+
+    args = call->address.args;
+
+    if (call->secret) {
+        args.len = 0;
+    }
+
     url.data = line;
     url.len = ngx_snprintf(line, sizeof(line), "%V%V%s%V", &call->prefix,
-                           &call->address.uri,
-                           call->address.args.len ? "?" : "",
-                           &call->address.args)
+                           &call->address.uri, args.len ? "?" : "", &args)
               - line;
 
     text = ngx_http_agentstream_text_escape(escaped, &url);

@@ -429,7 +429,12 @@ ngx_http_agentstream_chat_whatsapp_file(
         file->name.len = ngx_strlen(what);
     }
 
+    /* the id becomes a path */
+
     file->picture = (file->id.len
+                     && ngx_strlchr(file->id.data,
+                                    file->id.data + file->id.len, '.')
+                        == NULL
                      && ngx_http_agentstream_chat_picture(&file->mime));
 }
 
