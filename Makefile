@@ -188,7 +188,7 @@ unit: units ## build and run the unit tests of the pure parts and the store
 	@prove -j$(JOBS) $(UNITS)
 
 .PHONY: fuzz
-fuzz: $(if $(filter-out 0,$(FUZZ_SECONDS)),fuzzers) ## fuzz the pure parts, FUZZ_SECONDS each (0: skip)
+fuzz: $(if $(filter-out 0,$(FUZZ_SECONDS)),fuzzers) ## fuzz the pure parts and what Redis sends, FUZZ_SECONDS each (0: skip)
 	@util/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
 

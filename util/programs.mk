@@ -37,7 +37,7 @@ endef
 $(eval $(call libraries,unit,$(CC),-g -O1 $(SANITIZE),\
 	-g -O1 -fsanitize=address,$(PURE) $(STORE)))
 $(eval $(call libraries,fuzz,$(FUZZ_CC),-g -O1 -fsanitize=fuzzer-no-link \
-	$(SANITIZE),-g -O1 -fsanitize=address,$(PURE)))
+	$(SANITIZE),-g -O1 -fsanitize=address,$(PURE) $(STORE)))
 $(eval $(call libraries,bench,$(CC),-g -O2,-g -O2,$(PURE)))
 
 $(BUILD)/unit/%: t/unit/%.c $(wildcard t/unit/*.h) $(HEADERS) \
@@ -49,7 +49,7 @@ $(BUILD)/fuzz/%: t/fuzz/%.c $(wildcard t/fuzz/*.h t/unit/*.h) $(HEADERS) \
     $(BUILD)/fuzz/libparts.a $(BUILD)/fuzz/libngxcore.a
 	@$(FUZZ_CC) -g -O1 -Wall -fsanitize=fuzzer $(SANITIZE) $(INCLUDES) \
 	    -o $@ $< \
-	    $(filter %.a,$^) -lcjson -lmd4c -lcrypto
+	    $(filter %.a,$^) -lcjson -lmd4c -lhiredis -lssl -lcrypto
 
 # Instructions are counted in the code that users run, without sanitizers.
 $(BUILD)/bench/budget: bench/budget.c $(wildcard t/unit/*.h) $(HEADERS) \

@@ -71,10 +71,13 @@ ngx_http_agentstream_redis_connect(ngx_event_t *ev)
     }
 
     redis->tries++;
-    redis->reader = redisReaderCreate();
     redis->pool = ngx_create_pool(1024, redis->log);
 
-    if (redis->reader == NULL || redis->pool == NULL) {
+    if (redis->pool) {
+        redis->reader = ngx_http_agentstream_redis_reader(redis->pool);
+    }
+
+    if (redis->reader == NULL) {
         ngx_http_agentstream_redis_break(redis, "no memory");
         return;
     }

@@ -34,6 +34,9 @@ void ngx_http_agentstream_redis_connect(ngx_event_t *ev);
 void ngx_http_agentstream_redis_read_handler(ngx_event_t *ev);
 void ngx_http_agentstream_redis_write_handler(ngx_event_t *ev);
 
+/* NULL: no memory.  The pool must outlive it */
+struct redisReader *ngx_http_agentstream_redis_reader(ngx_pool_t *pool);
+
 /* it can be written to */
 void ngx_http_agentstream_redis_connected(ngx_connection_t *c);
 

@@ -5,7 +5,7 @@
 
 
 /*
- * What replies of Redis say.
+ * What replies of Redis say, and which of them are too large.
  */
 
 
@@ -20,12 +20,74 @@
 
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 
+/* the most elements of an array, and of one within another, which are far more
+   than Redis is ever asked for */
+#define NGX_HTTP_AGENTSTREAM_REDIS_ELEMENTS  1048576
+#define NGX_HTTP_AGENTSTREAM_REDIS_INNER     4096
+
+
+#if (HIREDIS_MAJOR > 0)
+typedef size_t  ngx_http_agentstream_redis_size_t;
+#else
+typedef int     ngx_http_agentstream_redis_size_t;
+#endif
+
+
+static void *ngx_http_agentstream_redis_array(const redisReadTask *task,
+    ngx_http_agentstream_redis_size_t elements);
+
+
+struct redisReader *
+ngx_http_agentstream_redis_reader(ngx_pool_t *pool)
+{
+    redisReader                *reader;
+    redisReplyObjectFunctions  *fn;
+
+    fn = ngx_palloc(pool, sizeof(redisReplyObjectFunctions));
+    if (fn == NULL) {
+        return NULL;
+    }
+
+    reader = redisReaderCreate();
+    if (reader == NULL) {
+        return NULL;
+    }
+
+    *fn = *reader->fn;
+    fn->createArray = ngx_http_agentstream_redis_array;
+
+    reader->privdata = reader->fn;
+    reader->fn = fn;
+
+    return reader;
+}
+
+
+/* hiredis allocates an array when its length has arrived, so a line of nonsense
+   could take all memory, and without memory hiredis may end the process */
+
+static void *
+ngx_http_agentstream_redis_array(const redisReadTask *task,
+    ngx_http_agentstream_redis_size_t elements)
+{
+    redisReplyObjectFunctions *fn = task->privdata;
+
+    if (elements > (task->parent ? NGX_HTTP_AGENTSTREAM_REDIS_INNER
+                                 : NGX_HTTP_AGENTSTREAM_REDIS_ELEMENTS))
+    {
+        return NULL;
+    }
+
+    return fn->createArray(task, elements);
+}
+
+
 ngx_str_t
 ngx_http_agentstream_redis_text(redisReply *reply)
 {
     ngx_str_t  text;
 
-    ngx_str_null(&text);
+    ngx_str_set(&text, "");
 
     if (reply && (reply->type == REDIS_REPLY_STRING
                   || reply->type == REDIS_REPLY_STATUS))

@@ -466,8 +466,13 @@ ngx_http_agentstream_remote_messages_handler(void *data)
     argv[1].data = buf;
     argv[1].len = ngx_sprintf(buf, "as1:i:%V", &remote->owner) - buf;
 
-    (void) ngx_http_agentstream_redis_command(&remote->messages, 2, argv, NULL,
-                                              NULL);
+    if (ngx_http_agentstream_redis_command(&remote->messages, 2, argv, NULL,
+                                           NULL)
+        != NGX_OK)
+    {
+        ngx_http_agentstream_redis_break(&remote->messages, "no memory");
+        return;
+    }
 
     ngx_http_agentstream_remote_subscribe_all(remote);
     ngx_http_agentstream_remote_ask_chats(remote);

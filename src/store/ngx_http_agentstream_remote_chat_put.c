@@ -134,7 +134,8 @@ ngx_http_agentstream_remote_chat_entered(ngx_http_agentstream_remote_t *remote,
 
 
 /* sends what Redis does not have.  That the chat is left is not held back by
-   an answer that is to come: this worker may be about to exit */
+   an answer that is to come, because this worker may be about to exit, unless
+   that answer brings a new epoch, which the command must name */
 
 void
 ngx_http_agentstream_remote_push_chat(ngx_http_agentstream_remote_chat_t *chat)

@@ -248,7 +248,8 @@ ngx_http_agentstream_remote_looked_handler(void *data, ngx_int_t rc)
 
 
 /* a turn that may have been created in Redis, but does not exist here; if
-   Redis is away, it is told when it is back */
+   Redis cannot be told now, it is told when it is back, or within the next
+   tick: until then no other turn begins in the session */
 
 void
 ngx_http_agentstream_remote_undo(ngx_http_agentstream_remote_turn_t *rt)
@@ -262,11 +263,12 @@ ngx_http_agentstream_remote_undo(ngx_http_agentstream_remote_turn_t *rt)
     argv[1] = rt->id;
     argv[2] = rt->remote->owner;
 
-    (void) ngx_http_agentstream_remote_eval(rt->remote,
+    rt->undoing = (ngx_http_agentstream_remote_eval(rt->remote,
                                         NGX_HTTP_AGENTSTREAM_SCRIPT_UNDO, 3,
                                         argv,
                                         ngx_http_agentstream_remote_undo_done,
-                                        rt);
+                                        rt)
+                   == NGX_OK);
 }
 
 
@@ -274,6 +276,8 @@ static void
 ngx_http_agentstream_remote_undo_done(void *data, redisReply *reply)
 {
     ngx_http_agentstream_remote_turn_t *rt = data;
+
+    rt->undoing = 0;
 
     if (reply) {
         ngx_http_agentstream_remote_free_turn(rt);
@@ -445,6 +449,12 @@ ngx_http_agentstream_remote_claimed(ngx_http_agentstream_remote_turn_t *rt)
     node->ended = 0;
     node->owner = zone->self;
     node->pinned = 1;
+
+    /* only the newest ones are kept */
+
+    if (rt->epoch > node->epoch + NGX_HTTP_AGENTSTREAM_EPOCHS) {
+        node->epoch = rt->epoch - NGX_HTTP_AGENTSTREAM_EPOCHS;
+    }
 
     while (node->epoch < rt->epoch) {
         ngx_http_agentstream_zone_end_epoch(node, node->journal.last_seq);

@@ -159,6 +159,8 @@ typedef struct {
                                                       reader here had left */
     unsigned                             asked:1;
     unsigned                             dead:1;
+    unsigned                             undoing:1;    /* Redis is being told
+                                                          that it is dead */
 } ngx_http_agentstream_remote_turn_t;
 
 
@@ -246,10 +248,9 @@ typedef struct {
                                                       another owner */
     unsigned                             leaving:1;
     unsigned                             left:1;   /* Redis is being told */
-    unsigned                             mending:1;  /* Redis, which has lost
-                                                      it, is getting it; the
-                                                      answer decides what is
-                                                      sent next */
+    unsigned                             mending:1;    /* it gets the chat
+                                                          again, with another
+                                                          epoch */
 } ngx_http_agentstream_remote_chat_t;
 
 

@@ -193,6 +193,10 @@ ngx_http_agentstream_remote_meta(ngx_http_agentstream_remote_meta_t *meta,
 
     ngx_memzero(meta, sizeof(ngx_http_agentstream_remote_meta_t));
 
+    for (j = 0; known[j].name; j++) {
+        ngx_str_set((ngx_str_t *) ((u_char *) meta + known[j].offset), "");
+    }
+
     meta->id = ngx_http_agentstream_redis_item(reply, 0);
 
     text = ngx_http_agentstream_redis_item(reply, 1);

@@ -563,7 +563,7 @@ ngx_http_agentstream_remote_stored(ngx_http_agentstream_remote_turn_t *rt,
 static void
 ngx_http_agentstream_remote_restore(ngx_http_agentstream_remote_turn_t *rt)
 {
-    u_char     epoch[NGX_INT64_LEN], set[NGX_INT64_LEN], ttl[NGX_INT64_LEN];
+    u_char     epoch[NGX_INT64_LEN], set[64], ttl[NGX_INT64_LEN];
     u_char     ends[128];
     ngx_str_t  argv[8];
 

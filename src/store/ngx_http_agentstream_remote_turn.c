@@ -380,6 +380,11 @@ ngx_http_agentstream_remote_touch(ngx_http_agentstream_remote_t *remote,
     {
         rt = ngx_queue_data(q, ngx_http_agentstream_remote_turn_t, queue);
 
+        if (rt->dead && !rt->undoing) {
+            ngx_http_agentstream_remote_undo(rt);
+            continue;
+        }
+
         if (rt->taking && !rt->owned) {
             ngx_http_agentstream_remote_take(rt);
             continue;
