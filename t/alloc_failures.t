@@ -26,11 +26,13 @@ use lib "$FindBin::Bin/lib";
 use AgentStream::Alloc;
 use AgentStream;
 use AgentStream::Attach qw(kill_worker);
+use AgentStream::Machines;
+use File::Path qw(make_path remove_tree);
 
 my $json = JSON::PP->new->utf8;
 my @names = split ' ', $ENV{AGENTSTREAM_SCENARIOS} // 'turn';
 my $parts = $ENV{AGENTSTREAM_PARTS} // 1;
-my $t;
+my ($t, $redis, $peer);
 
 # what is armed when, and the clients to be judged: [client, kind]
 
@@ -401,6 +403,58 @@ my %SCENARIO = (
             ['GET', "/sessions/$s/turn"], ['DELETE', "/sessions/${s}x"],
             ['GET', '/sessions/none'], ['PUT', '/sessions'];
     },
+
+    # the store of several machines, on one
+
+    'store-turn' => sub {
+        my ($s, $arm) = @_;
+
+        $arm->();
+        return [$t->turn($s, 'replay:bash-ok chunk=whole'), 'turn'];
+    },
+
+    'store-question' => sub { return answered(@_, 'question-single',
+        'question', { answers => [['Blue']] }) },
+
+    # two are sent the same turn
+
+    'store-repeat' => sub {
+        my ($s, $arm) = @_;
+        my %body = (content => 'text:3:8:10', client_request_id => $s);
+
+        $arm->();
+        my @c = map { $t->send_message($s, \%body) } 1, 2;
+        $t->wait(\@c);
+        return map { [$_, 'turn'] } @c;
+    },
+
+    # a turn of another machine is copied
+
+    'store-copy' => sub {
+        my ($s, $arm) = @_;
+        my $c = $peer->send_message($s, 'text:6:8:20');
+
+        started($c);
+        $arm->();
+        my $d = $t->request('GET', "/sessions/$s/events");
+        $t->wait([$c]);
+        return [$c, 'turn'], [$d, 'rest'];
+    },
+
+    # the connections of both machines break, and are opened again
+
+    'store-back' => sub {
+        my ($s, $arm) = @_;
+
+        $arm->();
+        $redis->redis('CLIENT', 'KILL', 'TYPE', $_) for qw(pubsub normal);
+        wait_for(sub {
+            my @back = $redis->redis('CLIENT', 'LIST')
+                       =~ /cmd=(?:evalsha|smembers|wait) /g;
+            return @back == 2;
+        }, 3);
+        return [$t->turn($s, 'text:2:8:0'), 'turn'];
+    },
 );
 
 @names = sort keys %SCENARIO if "@names" eq 'all';
@@ -414,37 +468,90 @@ if ($parts > 1 && !$ENV{AGENTSTREAM_PART}) {
     exit;
 }
 
-$t = AgentStream::Alloc->new(timeout => 240 * @names,
-    http => 'agentstream_zone 8m retain=2s;', server => '
-        location /owned {
-            agentstream /opencode/;
-            agentstream_owner alice;
-        }
+# each kind needs an nginx of its own
 
-        location /queue {
-            agentstream /opencode/;
-            agentstream_busy queue;
-        }
-        listen 127.0.0.1:%%port_tls%% sndbuf=16k;
-        location /small {
-            agentstream /opencode/;
-            agentstream_turn_size 8k;
-        }
-        location /attach {
-            agentstream /opencode/;
-            agentstream_busy attach;
-        }
-        location /ai-sdk {
-            agentstream /opencode/;
-            agentstream_protocol ai-sdk;
-        }
-        location /ag-ui {
-            agentstream /opencode/;
-            agentstream_protocol ag-ui;
-        }');
+my %kind;
 
-$t->scenario($_, $SCENARIO{$_}) for @names;
-$t->done();
+push @{ $kind{/^store/ ? 'store' : 'plain'} }, $_ for @names;
+
+plain(@{ $kind{plain} }) if $kind{plain};
+store(@{ $kind{store} }) if $kind{store};
+
+done_testing();
+
+
+sub run {
+    my @names = @_;
+
+    $t->scenario($_, $SCENARIO{$_}) for @names;
+    $t->finish();
+}
+
+
+sub plain {
+    my @names = @_;
+
+    $t = AgentStream::Alloc->new(timeout => 240 * @names,
+        http => 'agentstream_zone 8m retain=2s;', server => '
+            location /owned {
+                agentstream /opencode/;
+                agentstream_owner alice;
+            }
+
+            location /queue {
+                agentstream /opencode/;
+                agentstream_busy queue;
+            }
+            listen 127.0.0.1:%%port_tls%% sndbuf=16k;
+            location /small {
+                agentstream /opencode/;
+                agentstream_turn_size 8k;
+            }
+            location /attach {
+                agentstream /opencode/;
+                agentstream_busy attach;
+            }
+            location /ai-sdk {
+                agentstream /opencode/;
+                agentstream_protocol ai-sdk;
+            }
+            location /ag-ui {
+                agentstream /opencode/;
+                agentstream_protocol ag-ui;
+            }');
+
+    run(@names);
+}
+
+
+sub store {
+    my @names = @_;
+    my $dir = AgentStream::Nginx::build() . "/t/alloc_redis.$$";
+
+    make_path($dir);
+    $redis = AgentStream::Machines->server($dir);
+
+    my %args = (timeout => 240 * @names,
+        http => "agentstream_zone 8m retain=2s;
+                 agentstream_store redis://127.0.0.1:$redis->{port};");
+
+    my $connected = sub {
+        my ($machine) = @_;
+        my $status = eval { $machine->status() } // {};
+
+        return $status->{store}{connected};
+    };
+
+    $t = AgentStream::Alloc->new(%args, ready => $connected);
+    $peer = AgentStream->new(%args, opencode => $t->{port_opencode});
+    wait_for(sub { $connected->($peer) }, 20) or die "no connection to Redis\n";
+
+    run(@names);
+
+    $peer->{master}->stop('QUIT', 10);
+    $redis->{redis}->stop('TERM', 5);
+    remove_tree($dir);
+}
 
 
 sub started {

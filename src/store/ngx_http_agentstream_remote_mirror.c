@@ -90,7 +90,7 @@ ngx_uint_t
 ngx_http_agentstream_remote_mirror(ngx_http_agentstream_remote_session_t *rs,
     redisReply *reply, ngx_uint_t unsure)
 {
-    ngx_uint_t                             news, gone;
+    ngx_uint_t                             news, gone, known;
     ngx_http_agentstream_node_t           *node;
     ngx_http_agentstream_zone_t           *zone;
     ngx_http_agentstream_remote_meta_t     meta;
@@ -108,6 +108,15 @@ ngx_http_agentstream_remote_mirror(ngx_http_agentstream_remote_session_t *rs,
 
     if (meta.epoch.len == 0) {
         return ngx_http_agentstream_remote_lost_turn(rs, &meta.id);
+    }
+
+    /* first, because a copy without it would never end */
+
+    known = (ngx_http_agentstream_remote_find_mirror(rs, &meta.id, 0) != NULL);
+    mirror = ngx_http_agentstream_remote_find_mirror(rs, &meta.id, 1);
+
+    if (mirror == NULL) {
+        return 0;
     }
 
     news = 0;
@@ -130,12 +139,11 @@ ngx_http_agentstream_remote_mirror(ngx_http_agentstream_remote_session_t *rs,
     ngx_http_agentstream_zone_unlock(zone);
 
     if (node == NULL) {
-        return news;
-    }
 
-    mirror = ngx_http_agentstream_remote_find_mirror(rs, &meta.id, 1);
+        if (!known) {
+            ngx_http_agentstream_remote_free_mirror(rs, mirror);
+        }
 
-    if (mirror == NULL) {
         return news;
     }
 

@@ -46,6 +46,8 @@ my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 my %place;
 
 
+# ready => sub { … }: waits until everything works that belongs to it
+
 sub new {
     my ($class, %args) = @_;
     my $file = "$build/control.$$";
@@ -59,6 +61,7 @@ sub new {
 
     unlink $file;
     $self->{pids} = [$self->workers()];
+    $self->ready();
 
     # the connection that tested whether nginx listens may still be open
 
@@ -70,6 +73,13 @@ sub new {
     }
 
     return $self;
+}
+
+
+sub ready {
+    my ($self) = @_;
+
+    return !$self->{ready} || wait_for(sub { $self->{ready}->($self) }, 20);
 }
 
 
@@ -236,6 +246,8 @@ sub once {
 
     push @$problems, "failed: @{ $state->{outcome} }"
         if $n == 0 && grep { !/^good/ } @{ $state->{outcome} };
+
+    $self->ready() or push @$problems, 'not ready again';
 
     # the turn must end in any case, with one terminal packet
 

@@ -110,6 +110,20 @@ sub new {
 }
 
 
+# only the Redis server, whose output goes to this directory; its port is
+# {port}, and {redis}->stop() ends it
+
+sub server {
+    my ($class, $dir) = @_;
+    my $self = bless { dir => $dir, machines => [] }, $class;
+
+    ($self->{port}) = free_ports(1);
+    $self->start_redis();
+
+    return $self;
+}
+
+
 sub machines {
     my ($self) = @_;
 
