@@ -43,15 +43,34 @@ sub wait_for {
 }
 
 
+# Below the range from which the kernel gives ports to connections: one of those
+# could be taken before a slow program listens on it.  Not with rand(), because
+# some tests choose its seed.
+
 sub free_ports {
     my ($n) = @_;
+    my ($end) = slurp('/proc/sys/net/ipv4/ip_local_port_range') =~ /^(\d+)/;
+    my ($begin, @sockets) = 10000;
 
-    my @sockets = map {
-        IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1)
-            or die "no free port: $!\n"
-    } 1 .. $n;
+    open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
 
-    return map { $_->sockport() } @sockets;
+    for (1 .. 1000) {
+        my @port;
+
+        if ($end && $end > $begin + 1000) {
+            read $random, my $bytes, 4;
+            @port = (LocalPort => $begin + unpack('L', $bytes)
+                                           % ($end - $begin));
+        }
+
+        my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', @port,
+                                           Listen => 1) or next;
+
+        push @sockets, $socket;
+        return map { $_->sockport() } @sockets if @sockets == $n;
+    }
+
+    die "no free port: $!\n";
 }
 
 
