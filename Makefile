@@ -124,25 +124,17 @@ test: $(if $(filter t/chat_oracles.t t/chat_judges.t,$(TESTS)),deps-oracles)
 quick: build check units ## run the checkers, the unit tests and the core of the others
 	@util/test quick $(UNITS)
 
-.PHONY: test-asan
+.PHONY: test-asan test-later test-alloc test-memcheck test-faults
+.PHONY: test-machines test-chats
 test-asan: deps-test build console asan alloc budget ## run the tests with the module sanitized
-	@util/test asan $(TESTS)
-
-.PHONY: test-later
 test-later: deps-test later ## run the core tests with a store that answers later
-	@util/test later
-
-.PHONY: test-alloc
 test-alloc: deps-test alloc ## run turns with each allocation failing once
-	@util/test alloc
-
-.PHONY: test-memcheck
 test-memcheck: deps-test memcheck ## run the core tests under valgrind
-	@util/test memcheck
-
-.PHONY: test-faults
 test-faults: deps-test build ## run 500 turns with faults that FAULT_SEED chooses
-	@util/test faults
+test-machines: deps-test build ## run the tests of several machines, and break what they rely on
+test-chats: deps-test build ## 500 chats at once, and platforms that fail for long
+test-asan test-later test-alloc test-memcheck test-faults test-machines test-chats:
+	@util/test $(@:test-%=%) $(if $(filter %-asan,$@),$(TESTS))
 
 .PHONY: test-deb
 test-deb: deps-deb console ## install and upgrade the packages in fresh Debian systems
@@ -152,19 +144,9 @@ test-deb: deps-deb console ## install and upgrade the packages in fresh Debian s
 test-matrix: deps-test build ## test with several versions of nginx and OpenCode
 	@util/test-matrix
 
-.PHONY: test-machines
-test-machines: deps-test build ## run the tests of several machines, and break what they rely on
-	@AGENTSTREAM_MACHINES=1 util/test plain $(sort $(wildcard t/machines_*.t))
-	@AGENTSTREAM_MACHINES=1 MACHINES_REAL=1 prove -v -I t/lib \
-	    t/machines_schedule.t
-
 .PHONY: test-load
 test-load: deps-bench build ## hold 2,000 open turns, with one and two workers
 	@bench/held.mjs
-
-.PHONY: test-chats
-test-chats: deps-test build ## 500 chats at once, and platforms that fail for long
-	@AGENTSTREAM_CHATS=500 CHAT_LONG=1 prove -v -I t/lib t/chat_load.t t/chat_down.t
 
 .PHONY: test-soak
 test-soak: deps-bench build ## a day's packets on one stream, in two minutes

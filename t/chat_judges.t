@@ -62,7 +62,7 @@ my $control;
 
 ok(wait_for(sub { slurp("$t->{dir}/judges.log") =~ /^listening (\d+)$/m
                   && ($control = $1) }, 30), 'the servers run')
-    or BAIL_OUT(slurp("$t->{dir}/judges.log"));
+    or die(slurp("$t->{dir}/judges.log"));
 
 $t->start_nginx();
 

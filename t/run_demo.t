@@ -74,7 +74,7 @@ my $demo = demo('first');
 my ($curl) = up($demo) =~ /^ +(curl .*\\\n.*)$/m;
 
 ok($curl, 'comes up and prints a line for curl')
-    or BAIL_OUT(slurp($demo->{out}));
+    or die(slurp($demo->{out}));
 like(slurp($demo->{out}), qr!^console: +http://127\.0\.0\.1:$port{PORT}/$!m,
      'and the address of the console');
 

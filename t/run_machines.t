@@ -42,7 +42,7 @@ my $text = slurp($out);
 my %kill = $text =~ m!^machine (\d):.*\(to kill it: (kill .*)\)$!mg;
 
 is(scalar keys %kill, 3, 'it comes up, and says how to kill three machines')
-    or BAIL_OUT($text);
+    or die($text);
 
 my ($session) = $text =~ m!/sessions/(ses_\w+)/send-message!;
 
@@ -73,7 +73,7 @@ for my $i (1 .. 3) {
 
 my ($owner) = grep { running($_) } 1 .. 3;
 
-ok($owner, 'a machine has the turn') or BAIL_OUT($text);
+ok($owner, 'a machine has the turn') or die($text);
 system($kill{$owner});
 ok($t->wait([$c], timeout => 20), 'it is killed: the stream breaks');
 
