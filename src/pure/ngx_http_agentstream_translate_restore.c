@@ -23,6 +23,9 @@
 static ngx_int_t ngx_http_agentstream_translate_restore_packet(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
+static ngx_int_t ngx_http_agentstream_translate_restore_content(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
 static ngx_int_t ngx_http_agentstream_translate_restore_origin(
     ngx_http_agentstream_translate_t *tr, ngx_str_t *origin,
     ngx_http_agentstream_tr_session_t **s,
@@ -95,37 +98,11 @@ ngx_http_agentstream_translate_restore_packet(
     ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json)
 {
     ngx_str_t                           id, text;
-    ngx_uint_t                          v;
-    ngx_http_agentstream_tr_part_t     *part;
     ngx_http_agentstream_tr_message_t  *m;
     ngx_http_agentstream_tr_session_t  *s;
 
     if (record->part) {
-        part = ngx_http_agentstream_translate_restore_part(tr, record->part,
-                                                           &record->origin);
-
-        if (part == NULL) {
-            return NGX_ERROR;
-        }
-
-        tr->state.user_seen = 1;
-
-        if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START
-            || record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_PROGRESS)
-        {
-            return ngx_http_agentstream_translate_restore_tool(tr, part,
-                                                               record, json);
-        }
-
-        v = ngx_http_agentstream_json_get(json, json->root, "content");
-        v = ngx_http_agentstream_json_get(json, v, "text");
-        text = ngx_http_agentstream_json_string(json, v);
-
-        part->number = record->part;
-        part->gap = 1;
-        ngx_http_agentstream_json_hash(&part->sent, &text);
-
-        return ngx_http_agentstream_translate_text_run(tr, part, record->seq);
+        return ngx_http_agentstream_translate_restore_content(tr, record, json);
     }
 
     switch (record->type) {
@@ -184,6 +161,45 @@ ngx_http_agentstream_translate_restore_packet(
     default:
         return NGX_OK;
     }
+}
+
+
+/* a packet of a text, a thought or a tool */
+
+static ngx_int_t
+ngx_http_agentstream_translate_restore_content(
+    ngx_http_agentstream_translate_t *tr,
+    ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json)
+{
+    ngx_str_t                        text;
+    ngx_uint_t                       v;
+    ngx_http_agentstream_tr_part_t  *part;
+
+    part = ngx_http_agentstream_translate_restore_part(tr, record->part,
+                                                       &record->origin);
+
+    if (part == NULL) {
+        return NGX_ERROR;
+    }
+
+    tr->state.user_seen = 1;
+
+    if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_START
+        || record->type == NGX_HTTP_AGENTSTREAM_RECORD_TOOL_PROGRESS)
+    {
+        return ngx_http_agentstream_translate_restore_tool(tr, part, record,
+                                                           json);
+    }
+
+    v = ngx_http_agentstream_json_get(json, json->root, "content");
+    v = ngx_http_agentstream_json_get(json, v, "text");
+    text = ngx_http_agentstream_json_string(json, v);
+
+    part->number = record->part;
+    part->gap = 1;
+    ngx_http_agentstream_json_hash(&part->sent, &text);
+
+    return ngx_http_agentstream_translate_text_run(tr, part, record->seq);
 }
 
 

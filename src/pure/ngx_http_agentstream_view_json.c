@@ -19,6 +19,8 @@
 #define NGX_HTTP_AGENTSTREAM_VIEW_FRAME  256
 
 
+static const char *ngx_http_agentstream_view_phase(
+    ngx_http_agentstream_view_t *view, ngx_pool_t *pool, ngx_str_t *error);
 static ngx_int_t ngx_http_agentstream_view_requests(
     ngx_http_agentstream_view_t *view, ngx_pool_t *pool,
     ngx_http_agentstream_view_args_t *args, ngx_str_t *json);
@@ -38,46 +40,22 @@ ngx_http_agentstream_view_delta(ngx_http_agentstream_view_t *view,
     ngx_str_t    answer, thoughts, error;
     const char  *phase;
 
-    if (ngx_http_agentstream_view_answer(view, pool, &answer) != NGX_OK
+    if (view->end == NGX_HTTP_AGENTSTREAM_VIEW_RUNNING
+        && view->said == 0 && view->thought == 0)
+    {
+        return NGX_DECLINED;
+    }
+
+    phase = ngx_http_agentstream_view_phase(view, pool, &error);
+
+    if (phase == NULL
+        || ngx_http_agentstream_view_answer(view, pool, &answer) != NGX_OK
         || ngx_http_agentstream_view_thoughts(view, pool,
                                             NGX_HTTP_AGENTSTREAM_VIEW_THOUGHT,
                                             &thoughts)
            != NGX_OK)
     {
         return NGX_ERROR;
-    }
-
-    ngx_str_null(&error);
-
-    switch (view->end) {
-
-    case NGX_HTTP_AGENTSTREAM_VIEW_RUNNING:
-        phase = view->said ? "content" : "thinking";
-        break;
-
-    case NGX_HTTP_AGENTSTREAM_VIEW_TIMEOUT:
-    case NGX_HTTP_AGENTSTREAM_VIEW_ERROR:
-        phase = "error";
-        error = view->error;
-
-        if (error.len == 0
-            && ngx_http_agentstream_view_sentence(view, pool, 0, &error)
-               != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        break;
-
-    default:
-        phase = "final";
-        break;
-    }
-
-    if (view->end == NGX_HTTP_AGENTSTREAM_VIEW_RUNNING
-        && view->said == 0 && view->thought == 0)
-    {
-        return NGX_DECLINED;
     }
 
     p = ngx_pnalloc(pool, NGX_HTTP_AGENTSTREAM_VIEW_FRAME
@@ -117,6 +95,38 @@ ngx_http_agentstream_view_delta(ngx_http_agentstream_view_t *view,
     json->len = p - json->data;
 
     return NGX_OK;
+}
+
+
+/* how far the turn is, and what went wrong; NULL if there is no memory */
+
+static const char *
+ngx_http_agentstream_view_phase(ngx_http_agentstream_view_t *view,
+    ngx_pool_t *pool, ngx_str_t *error)
+{
+    ngx_str_null(error);
+
+    switch (view->end) {
+
+    case NGX_HTTP_AGENTSTREAM_VIEW_RUNNING:
+        return view->said ? "content" : "thinking";
+
+    case NGX_HTTP_AGENTSTREAM_VIEW_TIMEOUT:
+    case NGX_HTTP_AGENTSTREAM_VIEW_ERROR:
+        *error = view->error;
+
+        if (error->len == 0
+            && ngx_http_agentstream_view_sentence(view, pool, 0, error)
+               != NGX_OK)
+        {
+            return NULL;
+        }
+
+        return "error";
+
+    default:
+        return "final";
+    }
 }
 
 
