@@ -31,7 +31,7 @@ my %broken = (
                "h[1] ~= h[1]  or h[2] ~= h[2]  then return {'FENCED'}"],
               ["made .. '-'", "h[1] .. '-'"]],
     epoch => [['tonumber(epoch) + 1', 'tonumber(epoch) + 0']],
-    gap => [['n > 0 and before ~= last', 'n > 0 and last ~= last  ']],
+    gap => [['elseif before ~= last', 'elseif last ~= last  ']],
     lease => [["'as1:w:' .. owner) == 1", "'as1:w:' .. owner) == 9"],
               ["'as1:w:' .. h[2]) == 1", "'as1:w:' .. h[2]) == 9"]],
 );

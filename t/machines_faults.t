@@ -15,7 +15,9 @@
 # of a forgotten epoch that is taken for one of another (fourth); a stream in
 # Redis that grows without bounds, or a successor that does not notice what was
 # dropped (trimmed); a reader of the newest turn that gets an older one from a
-# machine that does not know the newest (older).
+# machine that does not know the newest (older); a turn that Redis has lost and
+# that cannot be stored again, whose readers wait for it, on its machine or
+# elsewhere (begun).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -23,6 +25,7 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 use AgentStream::Machines;
+use AgentStream::MachinesRun;
 
 my $m = AgentStream::Machines->new(2, tunnels => 1, clocks => 1,
     timeout => 400, attach(server => '
@@ -39,8 +42,9 @@ my ($x, $y) = $m->machines();
 my %test = (current => \&current, ranged => \&ranged, answer => \&answer,
             killed => \&killed, queue => \&queue, worker => \&worker,
             full => \&full, emptied => \&emptied, clocks => \&clocks,
-            fourth => \&fourth, trimmed => \&trimmed, older => \&older);
-my @short = qw(current full queue older);
+            fourth => \&fourth, trimmed => \&trimmed, older => \&older,
+            begun => \&begun);
+my @short = qw(current full queue older begun);
 my @names = $ENV{MACHINES_FAULT} ? split ' ', $ENV{MACHINES_FAULT}
             : $ENV{AGENTSTREAM_MACHINES} ? sort keys %test : @short;
 
@@ -308,6 +312,36 @@ sub older {
     my ($first) = $reader->packets();
     like($first->{data}, qr/"type":"stream_reset"/, 'older: the reader is told');
     is(joined_text($reader), joined_text($next), 'older: all of the newest');
+}
+
+
+# Redis is emptied, and another turn is begun in the session before the owner of
+# the first one has noticed it.
+
+sub begun {
+    my ($s, $sender, $worker, $reader) = turn('text:60:24:100');
+
+    $m->tunnel('hold', $_) for qw(redis1 opencode2);
+    $m->redis('FLUSHALL');
+    my $next = $y->send_message($s, 'text:1:24:0');
+    wait_for(sub { $m->redis('KEYS', "*$s*:m:*") =~ /msg_/ }, 10);
+    $m->tunnel('up', 'redis1');
+
+    for ([$sender, 'on its machine'], [$reader, 'elsewhere']) {
+        ok($x->wait([$_->[0]], timeout => 5,
+                    until => sub { join_raw($_[0]) =~ /"stream_reset"/ }),
+           "begun: a reader of the first one is told soon, $_->[1]");
+        $m->tunnel('up', 'opencode2');
+    }
+
+    ok($x->wait([$sender, $reader, $next], timeout => 20), 'begun: all end');
+
+    is($next->status(), 409, 'begun: OpenCode is busy');
+    is(prompts($x, $s), 1, 'begun: one prompt');
+    is(AgentStream::MachinesRun::text({ conns => [$_] }),
+       stored_text($x->messages($s), turn_id($sender), 'text'),
+       'begun: all of the first, since the reset') for $sender, $reader;
+    $m->check_all('begun', [$sender], [$reader]);
 }
 
 

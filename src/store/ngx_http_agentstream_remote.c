@@ -629,7 +629,7 @@ ngx_http_agentstream_remote_copy(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, ngx_str_t *turn)
 {
     ngx_http_agentstream_remote_look_at(ngx_http_agentstream_remote_of(zone),
-                                        key, turn);
+                                        key, turn, 0);
 }
 
 #endif

@@ -511,7 +511,7 @@ ngx_http_agentstream_remote_unclaimed(ngx_http_agentstream_remote_turn_t *rt)
     key.data = rt->base.data + sizeof("as1:{") - 1;
     key.len = rt->base.len - (sizeof("as1:{}:") - 1);
 
-    ngx_http_agentstream_remote_look_at(rt->remote, &key, &rt->id);
+    ngx_http_agentstream_remote_look_at(rt->remote, &key, &rt->id, 0);
     ngx_http_agentstream_remote_free_turn(rt);
 
     if (later) {

@@ -151,6 +151,9 @@ typedef struct {
     unsigned                             done:1;   /* its end is stored */
     unsigned                             shown:1;  /* readers see more */
     unsigned                             fenced:1;
+    unsigned                             lost:1;   /* Redis does not know it,
+                                                      and nobody will store it
+                                                      again */
     unsigned                             failed:1; /* Redis refused the last
                                                       command */
     unsigned                             alone:1;  /* nobody reads it on
@@ -201,6 +204,10 @@ typedef struct {
     ngx_str_t                            stop_reason;
     u_char                               stop_data[16];
     unsigned                             fetching:1;
+    unsigned                             lost:1;   /* its owner has given it up:
+                                                      if Redis does not know it,
+                                                      nobody will store it
+                                                      again */
     unsigned                             empty:1;  /* the last answer had no
                                                       records */
 } ngx_http_agentstream_remote_mirror_t;
@@ -522,7 +529,7 @@ void ngx_http_agentstream_remote_look(
 /* the same, for a turn that is to be copied here, although perhaps nobody waits
    for the answer, and the session may have a newer turn */
 void ngx_http_agentstream_remote_look_at(ngx_http_agentstream_remote_t *remote,
-    ngx_str_t *key, ngx_str_t *turn);
+    ngx_str_t *key, ngx_str_t *turn, ngx_uint_t lost);
 void ngx_http_agentstream_remote_settle(
     ngx_http_agentstream_remote_session_t *rs);
 void ngx_http_agentstream_remote_tick_sessions(

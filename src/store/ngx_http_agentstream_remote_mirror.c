@@ -148,6 +148,7 @@ ngx_http_agentstream_remote_mirror(ngx_http_agentstream_remote_session_t *rs,
     }
 
     mirror->missing = 0;
+    mirror->lost = 0;
     mirror->last = ngx_http_agentstream_redis_number(&meta.last);
     mirror->end = (meta.end.len != 0);
     mirror->stop_reason.data = mirror->stop_data;
@@ -255,13 +256,16 @@ ngx_http_agentstream_remote_lost_turn(
         return 0;
     }
 
-    /* its owner notices it soon, and stores it again */
+    /* its owner notices it soon, and stores it again, unless it has given it
+       up */
 
     if (mirror->missing == 0) {
         mirror->missing = ngx_current_msec;
     }
 
-    if (ngx_current_msec - mirror->missing < NGX_HTTP_AGENTSTREAM_MISSING) {
+    if (!mirror->lost
+        && ngx_current_msec - mirror->missing < NGX_HTTP_AGENTSTREAM_MISSING)
+    {
         return 0;
     }
 

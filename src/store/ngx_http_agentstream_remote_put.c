@@ -493,6 +493,7 @@ ngx_http_agentstream_remote_put_done(void *data, redisReply *reply)
         }
 
         rt->fenced = 1;
+        rt->lost = 1;
         break;
 
     default: /* FENCED */
@@ -649,7 +650,9 @@ ngx_http_agentstream_remote_restore_done(void *data, redisReply *reply)
         rt->prompt |= rt->prompted;
 
     } else if (status.len) {
+        /* another turn runs in the session */
         rt->fenced = 1;
+        rt->lost = 1;
     }
 
     ngx_http_agentstream_remote_push(rt);

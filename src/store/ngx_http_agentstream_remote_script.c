@@ -143,7 +143,9 @@ static const char  ngx_http_agentstream_script_put[] =
 
 
 /* ARGV: base, turn, epoch, owner, settings, request id, time to live, ends of
-   epochs: Redis has lost the turn, or its newest epoch */
+   epochs: Redis has lost the turn, or its newest epoch.  If another turn was
+   begun in the session meanwhile, this one is lost, and its readers on other
+   machines are told so */
 
 static const char  ngx_http_agentstream_script_restore[] =
 "#!lua\n"
@@ -154,7 +156,10 @@ static const char  ngx_http_agentstream_script_restore[] =
 "if old[1] and tonumber(old[1]) >= tonumber(epoch) then return {'OK'} end\n"
 "local h = call('HMGET', s, 'turn', 'run')\n"
 "if h[2] == '1' and h[1] ~= turn"
-" and call('EXISTS', base .. 'm:' .. h[1]) == 1 then return {'FENCED'} end\n"
+" and call('EXISTS', base .. 'm:' .. h[1]) == 1 then\n"
+"  call('SPUBLISH', base .. 'c', 'L ' .. turn)\n"
+"  return {'FENCED'}\n"
+"end\n"
 "local rank = old[2] or call('HINCRBY', s, 'rank', 1)\n"
 "call('DEL', m, base .. 't:' .. turn)\n"
 "call('HSET', s, 'turn', turn, 'run', 1)\n"

@@ -213,8 +213,9 @@ ngx_http_agentstream_remote_session(ngx_http_agentstream_remote_t *remote,
 
 void
 ngx_http_agentstream_remote_look_at(ngx_http_agentstream_remote_t *remote,
-    ngx_str_t *key, ngx_str_t *turn)
+    ngx_str_t *key, ngx_str_t *turn, ngx_uint_t lost)
 {
+    ngx_http_agentstream_remote_mirror_t   *mirror;
     ngx_http_agentstream_remote_session_t  *rs;
 
     rs = ngx_http_agentstream_remote_session(remote, key);
@@ -225,7 +226,12 @@ ngx_http_agentstream_remote_look_at(ngx_http_agentstream_remote_t *remote,
 
     rs->used = ngx_current_msec;
 
-    (void) ngx_http_agentstream_remote_find_mirror(rs, turn, 1);
+    mirror = ngx_http_agentstream_remote_find_mirror(rs, turn, 1);
+
+    if (mirror) {
+        mirror->lost = lost;
+    }
+
     ngx_http_agentstream_remote_look(rs);
 }
 
@@ -596,6 +602,7 @@ ngx_http_agentstream_remote_message(void *data, redisReply *reply)
     ngx_http_agentstream_remote_t *remote = data;
 
     ngx_str_t                               kind, channel, payload, key, id;
+    ngx_http_agentstream_remote_mirror_t   *mirror;
     ngx_http_agentstream_remote_session_t  *rs;
 
     kind = ngx_http_agentstream_redis_item(reply, 0);
@@ -648,6 +655,16 @@ ngx_http_agentstream_remote_message(void *data, redisReply *reply)
 
     case 'Q':
         ngx_http_agentstream_notify_tell(&rs->session);
+        break;
+
+    case 'L':
+        mirror = ngx_http_agentstream_remote_find_mirror(rs, &id, 0);
+
+        if (mirror) {
+            mirror->lost = 1;
+            ngx_http_agentstream_remote_look(rs);
+        }
+
         break;
 
     default: /* B, M */

@@ -208,7 +208,7 @@ ngx_http_agentstream_remote_fence(ngx_http_agentstream_remote_turn_t *rt)
     key.data = rt->base.data + sizeof("as1:{") - 1;
     key.len = rt->base.len - (sizeof("as1:{}:") - 1);
 
-    ngx_http_agentstream_remote_look_at(remote, &key, &rt->id);
+    ngx_http_agentstream_remote_look_at(remote, &key, &rt->id, rt->lost);
 
     /* one of them is enough: the caller forgets the turn */
 
