@@ -58,9 +58,14 @@ ngx_http_agentstream_url_parse(ngx_http_agentstream_url_t *address,
         p = url->data + sizeof("sentinel://") - 1;
         sentinel = 1;
 
+    } else if (ngx_http_agentstream_url_scheme(url, "sentinels://")) {
+        p = url->data + sizeof("sentinels://") - 1;
+        sentinel = 1;
+        address->tls = 1;
+
     } else {
-        return "must begin with \"redis://\", \"rediss://\" or "
-               "\"sentinel://\"";
+        return "must begin with \"redis://\", \"rediss://\", "
+               "\"sentinel://\" or \"sentinels://\"";
     }
 
     /* behind the last "@", in case that the password has one that is not

@@ -42,6 +42,8 @@ static void ngx_http_agentstream_redis_hello_done(void *data,
 #if (NGX_SSL)
 static void ngx_http_agentstream_redis_handshake(ngx_connection_t *c);
 static void ngx_http_agentstream_redis_handshaken(ngx_connection_t *c);
+static ngx_int_t ngx_http_agentstream_redis_check_name(ngx_connection_t *c,
+    ngx_str_t *name);
 #endif
 
 
@@ -313,7 +315,8 @@ ngx_http_agentstream_redis_handshaken(ngx_connection_t *c)
         rc = SSL_get_verify_result(c->ssl->connection);
 
         if (rc != X509_V_OK
-            || ngx_ssl_check_host(c, &redis->host->name) != NGX_OK)
+            || ngx_http_agentstream_redis_check_name(c, &redis->host->name)
+               != NGX_OK)
         {
             ngx_http_agentstream_redis_break(redis,
                                            "its certificate is not accepted");
@@ -325,6 +328,43 @@ ngx_http_agentstream_redis_handshaken(ngx_connection_t *c)
     c->write->handler = ngx_http_agentstream_redis_write_handler;
 
     ngx_http_agentstream_redis_hello(redis);
+}
+
+
+/* whether the certificate is the server's.  Addresses, which Sentinels usually
+   tell, are in another field of a certificate than names */
+
+static ngx_int_t
+ngx_http_agentstream_redis_check_name(ngx_connection_t *c, ngx_str_t *name)
+{
+    int      rc;
+    X509    *cert;
+    u_char   text[NGX_SOCKADDR_STRLEN + 1];
+    size_t   brackets;
+
+    if (ngx_ssl_check_host(c, name) == NGX_OK) {
+        return NGX_OK;
+    }
+
+    brackets = (name->len > 2 && name->data[0] == '[');
+
+    if (name->len > NGX_SOCKADDR_STRLEN) {
+        return NGX_ERROR;
+    }
+
+    ngx_cpystrn(text, name->data + brackets, name->len - 2 * brackets + 1);
+
+    cert = SSL_get_peer_certificate(c->ssl->connection);
+
+    if (cert == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = X509_check_ip_asc(cert, (char *) text, 0);
+
+    X509_free(cert);
+
+    return (rc == 1) ? NGX_OK : NGX_ERROR;
 }
 
 #endif

@@ -91,6 +91,7 @@ sentinel_is(const char *text, const char *user, const char *password,
         tap_is_str(address.password, password, "password");
         tap_is_str(address.master, master, "name of the master");
         tap_is(address.db, db, "database");
+        tap_is(address.tls, (ngx_uint_t) (text[8] == 's'), "TLS");
     }
 
     free(buf);
@@ -233,6 +234,7 @@ main(void)
     sentinel_is("sentinel://main@a,b", "", "", "main", "a 26379 b 26379 ", 0);
     sentinel_is("sentinel://me:a%40b@main@10.0.0.1:1,[::1]:2,c/3", "me", "a@b",
                 "main", "10.0.0.1 1 [::1] 2 c 26379 ", 3);
+    sentinel_is("sentinels://me:p@main@a/1", "me", "p", "main", "a 26379 ", 1);
     sentinel_is("sentinel://:a@b@m%40n@h", "", "a@b", "m@n", "h 26379 ", 0);
     sentinel_is("sentinel://m@1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "", "",
                 "m", "1 26379 2 26379 3 26379 4 26379 5 26379 6 26379 7 26379 "

@@ -6,6 +6,9 @@ package AgentStream::Machines;
 #     my $m = AgentStream::Machines->new(3, location => '…');
 #     my ($a, $b, $c) = $m->machines();
 #
+# redis => {…}: options of the Redis server; a value may be a list.  tls => 1: it
+# is connected to with TLS, and has the certificate $m->{cert}, of 127.0.0.1.
+#
 # store => sub { … }: makes the address that the machines get, when Redis runs.
 # killed => 1: workers are killed on purpose.
 # bot => {…}: they serve one bot, with the arguments of Bot.pm's bot_conf(), on
@@ -44,6 +47,7 @@ sub new {
     my $self = bless { machines => [], args => {} }, $class;
     my $http = delete $args{http} // '';
     my $redis = delete $args{redis} // {};
+    my $tls = delete $args{tls};
     my $failure = delete $args{failure} // 'refuse';
     my $password = delete $args{password} // '';
     my $db = delete $args{db} // 0;
@@ -65,6 +69,7 @@ sub new {
     $self->{auth} = $redis->{requirepass};
     $self->{db} = $db;
 
+    $self->make_certificate() if $tls;
     $self->start_redis(%$redis);
 
     if ($bot) {
@@ -152,16 +157,43 @@ sub leases {
 
 sub start_redis {
     my ($self, %args) = @_;
-    my @args = map { ("--$_", $args{$_}) } sort keys %args;
 
     $self->{redis} = AgentStream::Process->start(
-        command => ['redis-server', '--port', $self->{port},
-                    '--bind', '127.0.0.1', '--dir', $self->{dir},
-                    '--save', '', @args],
+        command => ['redis-server', $self->server_options($self->{port}, %args),
+                    '--dir', $self->{dir}],
         out => "$self->{dir}/redis.log");
 
     wait_for(sub { $self->redis('PING') =~ /PONG/ }, 10)
         or die "redis-server did not start\n";
+}
+
+
+# options of a Redis server that listens on this port
+
+sub server_options {
+    my ($self, $port, %args) = @_;
+
+    %args = ('tls-port' => $port, 'tls-replication' => 'yes',
+             'tls-auth-clients' => 'no', 'tls-cert-file' => $self->{cert},
+             'tls-key-file' => "$self->{dir}/key.pem",
+             'tls-ca-cert-file' => $self->{cert}, %args) if $self->{cert};
+
+    return ('--port', $self->{cert} ? 0 : $port, '--bind', '127.0.0.1',
+            '--save', '',
+            map { ("--$_", ref $args{$_} ? @{ $args{$_} } : $args{$_}) }
+            sort keys %args);
+}
+
+
+sub make_certificate {
+    my ($self) = @_;
+
+    $self->{cert} = "$self->{dir}/cert.pem";
+
+    system('openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test '
+           . "-addext subjectAltName=IP:127.0.0.1 -keyout $self->{dir}/key.pem "
+           . "-out $self->{cert} >/dev/null 2>&1") == 0
+        or die "openssl req failed\n";
 }
 
 
@@ -275,6 +307,7 @@ sub redis {
         open STDERR, '>', '/dev/null';
         my @auth = defined $self->{auth}
                    ? ('--no-auth-warning', '-a', $self->{auth}) : ();
+        push @auth, '--tls', '--cacert', $self->{cert} if $self->{cert};
         { exec 'timeout', '5', 'redis-cli', '-p', $self->{port}, @auth,
                '-n', $self->{db} // 0, @command; }
         POSIX::_exit(127);
