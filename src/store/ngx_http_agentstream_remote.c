@@ -108,6 +108,7 @@ ngx_http_agentstream_remote_init_worker(ngx_cycle_t *cycle,
 
     ngx_queue_init(&remote->left);
     ngx_queue_init(&remote->turns);
+    ngx_queue_init(&remote->ended);
     ngx_queue_init(&remote->sessions);
     ngx_rbtree_init(&remote->tree, &remote->sentinel,
                     ngx_str_rbtree_insert_value);
@@ -190,6 +191,7 @@ ngx_http_agentstream_remote_exit_worker(ngx_http_agentstream_zone_t *zone)
                                    ngx_http_agentstream_remote_turn_t, queue));
     }
 
+    ngx_http_agentstream_remote_close_ended(remote);
     ngx_http_agentstream_remote_close_chats(remote);
     ngx_http_agentstream_remote_close_queues(remote);
     ngx_http_agentstream_remote_close_sessions(remote);
@@ -530,6 +532,7 @@ ngx_http_agentstream_remote_tick_handler(ngx_event_t *ev)
     }
 
     ngx_http_agentstream_remote_touch(remote, 0);
+    ngx_http_agentstream_remote_tick_ended(remote);
     ngx_http_agentstream_remote_tick_chats(remote);
     ngx_http_agentstream_remote_leave_again(remote);
     ngx_http_agentstream_remote_tick_sessions(remote);

@@ -341,8 +341,8 @@ static ngx_int_t
 ngx_http_agentstream_remote_send_claim(ngx_http_agentstream_remote_turn_t *rt,
     const char *same, ngx_http_agentstream_redis_pt handler)
 {
-    u_char     epoch[NGX_INT64_LEN];
-    ngx_str_t  argv[5];
+    u_char     epoch[NGX_INT64_LEN], have[NGX_INT64_LEN];
+    ngx_str_t  argv[6];
 
     argv[0] = rt->base;
     argv[1] = rt->id;
@@ -351,9 +351,14 @@ ngx_http_agentstream_remote_send_claim(ngx_http_agentstream_remote_turn_t *rt,
     argv[3] = rt->remote->owner;
     argv[4].data = (u_char *) same;
     argv[4].len = 1;
+    argv[5].data = have;
+    argv[5].len = ngx_sprintf(have, "%uL", rt->node
+                                           ? rt->node->journal.last_seq
+                                           : rt->last)
+                  - have;
 
     return ngx_http_agentstream_remote_eval(rt->remote,
-                                       NGX_HTTP_AGENTSTREAM_SCRIPT_CLAIM, 5,
+                                       NGX_HTTP_AGENTSTREAM_SCRIPT_CLAIM, 6,
                                        argv, handler, rt);
 }
 

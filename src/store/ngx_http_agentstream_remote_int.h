@@ -21,12 +21,12 @@
  * Declarations that only the files of remote use: the connections and the
  * lease of this worker (remote), the turns of this worker (remote_turn), what
  * of them is stored (remote_put), and whether replicas have it, too
- * (remote_replica), how they begin and are taken over (remote_claim), the
- * places in queues (remote_queue), the sessions that somebody here looks at
- * (remote_session), the turns of other machines (remote_mirror) and their
- * records (remote_copy), the chats of this worker (remote_chat), what is
- * stored of them (remote_chat_put), what is done to those of others
- * (remote_chat_post), the scripts (remote_script).
+ * (remote_replica), how they begin and are taken over (remote_claim), those
+ * that have just ended (remote_ended), the places in queues (remote_queue), the
+ * sessions that somebody here looks at (remote_session), the turns of other
+ * machines (remote_mirror) and their records (remote_copy), the chats of this
+ * worker (remote_chat), what is stored of them (remote_chat_put), what is done
+ * to those of others (remote_chat_post), the scripts (remote_script).
  */
 
 
@@ -149,6 +149,7 @@ typedef struct {
                                                       stored */
     unsigned                             end_sent:1;
     unsigned                             done:1;   /* its end is stored */
+    unsigned                             again:1;  /* it was stored before */
     unsigned                             shown:1;  /* readers see more */
     unsigned                             fenced:1;
     unsigned                             lost:1;   /* Redis does not know it,
@@ -328,6 +329,9 @@ struct ngx_http_agentstream_remote_s {
                                                       were left */
 
     ngx_queue_t                          turns;
+    ngx_queue_t                          ended;    /* turns whose end Redis has
+                                                      got a moment ago */
+    ngx_uint_t                           nended;
     ngx_http_agentstream_remote_chats_t  chats;
     ngx_queue_t                          sessions;
     ngx_rbtree_t                         tree;     /* of the sessions */
@@ -388,6 +392,15 @@ ngx_http_agentstream_remote_turn_t *ngx_http_agentstream_remote_add_turn(
     ngx_http_agentstream_remote_t *remote, ngx_http_agentstream_node_t *node);
 void ngx_http_agentstream_remote_free_turn(
     ngx_http_agentstream_remote_turn_t *rt);
+/* an end that Redis has acknowledged, in case that it forgets it */
+void ngx_http_agentstream_remote_keep_ended(
+    ngx_http_agentstream_remote_turn_t *rt);
+void ngx_http_agentstream_remote_tick_ended(
+    ngx_http_agentstream_remote_t *remote);
+void ngx_http_agentstream_remote_resume_ended(
+    ngx_http_agentstream_remote_t *remote);
+void ngx_http_agentstream_remote_close_ended(
+    ngx_http_agentstream_remote_t *remote);
 /* asks how many replicas follow Redis */
 void ngx_http_agentstream_remote_replicas(
     ngx_http_agentstream_remote_t *remote, ngx_uint_t first);

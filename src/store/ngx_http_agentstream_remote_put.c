@@ -566,13 +566,15 @@ ngx_http_agentstream_remote_restore(ngx_http_agentstream_remote_turn_t *rt)
 {
     u_char     epoch[NGX_INT64_LEN], set[64], ttl[NGX_INT64_LEN];
     u_char     ends[128];
-    ngx_str_t  argv[8];
+    ngx_str_t  argv[9];
 
-    ngx_log_error(NGX_LOG_WARN, rt->remote->log, 0,
-                  "agentstream remote: Redis has lost turn %V, it is stored "
-                  "again", &rt->id);
+    if (!rt->again) {
+        ngx_log_error(NGX_LOG_WARN, rt->remote->log, 0,
+                      "agentstream remote: Redis has lost turn %V, it is "
+                      "stored again", &rt->id);
 
-    ngx_http_agentstream_remote_ask_chats(rt->remote);
+        ngx_http_agentstream_remote_ask_chats(rt->remote);
+    }
 
     argv[0] = rt->base;
     argv[1] = rt->id;
@@ -589,9 +591,11 @@ ngx_http_agentstream_remote_restore(ngx_http_agentstream_remote_turn_t *rt)
 
     argv[7].data = ends;
     argv[7].len = ngx_http_agentstream_remote_put_ends(rt, ends) - ends;
+    argv[8].data = (u_char *) (rt->again ? "1" : "0");
+    argv[8].len = 1;
 
     if (ngx_http_agentstream_remote_eval(rt->remote,
-                                     NGX_HTTP_AGENTSTREAM_SCRIPT_RESTORE, 8,
+                                     NGX_HTTP_AGENTSTREAM_SCRIPT_RESTORE, 9,
                                      argv,
                                      ngx_http_agentstream_remote_restore_done,
                                      rt)
@@ -648,6 +652,9 @@ ngx_http_agentstream_remote_restore_done(void *data, redisReply *reply)
         rt->acked = 0;
         rt->kept = 0;
         rt->prompt |= rt->prompted;
+
+    } else if (status.len && status.data[0] == 'N') {
+        rt->done = 1;
 
     } else if (status.len) {
         /* another turn runs in the session */

@@ -145,14 +145,16 @@ static const char  ngx_http_agentstream_script_put[] =
 /* ARGV: base, turn, epoch, owner, settings, request id, time to live, ends of
    epochs: Redis has lost the turn, or its newest epoch.  If another turn was
    begun in the session meanwhile, this one is lost, and its readers on other
-   machines are told so */
+   machines are told so.  "1": its end was stored already, so if Redis does not
+   know it at all, it does not matter */
 
 static const char  ngx_http_agentstream_script_restore[] =
 "#!lua\n"
-"local base, turn, epoch, owner, set, req, ttl, ends = unpack(ARGV)\n"
+"local base, turn, epoch, owner, set, req, ttl, ends, ended = unpack(ARGV)\n"
 "local s, m = base .. 's', base .. 'm:' .. turn\n"
 "local call = redis.call\n"
 "local old = call('HMGET', m, 'epoch', 'rank')\n"
+"if not old[1] and ended == '1' then return {'NONE'} end\n"
 "if old[1] and tonumber(old[1]) >= tonumber(epoch) then return {'OK'} end\n"
 "local h = call('HMGET', s, 'turn', 'run')\n"
 "if h[2] == '1' and h[1] ~= turn"
@@ -162,7 +164,9 @@ static const char  ngx_http_agentstream_script_restore[] =
 "end\n"
 "local rank = old[2] or call('HINCRBY', s, 'rank', 1)\n"
 "call('DEL', m, base .. 't:' .. turn)\n"
-"call('HSET', s, 'turn', turn, 'run', 1)\n"
+"if ended == '0' or h[1] == turn then\n"
+"  call('HSET', s, 'turn', turn, 'run', 1)\n"
+"end\n"
 "call('HSET', m, 'epoch', epoch, 'owner', owner, 'last', 0, 'rank', rank,"
 " 'set', set, 'req', req, 'ends', ends)\n"
 "call('EXPIRE', s, ttl) call('EXPIRE', m, ttl)\n"
@@ -171,12 +175,14 @@ static const char  ngx_http_agentstream_script_restore[] =
 
 
 /* ARGV: base, turn, epoch, owner, "1": a worker of the same machine is dead, as
-   we know ourselves, so that its lease does not count.  It must work without
-   memory, too: turns of the dead go on when Redis is full */
+   we know ourselves, so that its lease does not count, number of the last
+   record of this epoch that the new owner has: Redis may have forgotten some.
+   It must work without memory, too: turns of the dead go on when Redis is
+   full */
 
 static const char  ngx_http_agentstream_script_claim[] =
 "#!lua flags=allow-oom\n"
-"local base, turn, epoch, owner, same = unpack(ARGV)\n"
+"local base, turn, epoch, owner, same, have = unpack(ARGV)\n"
 "local call = redis.call\n"
 "local m = base .. 'm:' .. turn\n"
 "local h = call('HMGET', m, 'epoch', 'owner', 'last', 'ends', 'end')\n"
@@ -190,8 +196,10 @@ static const char  ngx_http_agentstream_script_claim[] =
 "end\n"
 "if call('EXISTS', 'as1:w:' .. h[2]) == 1 then return {'DECLINED'} end\n"
 "epoch = tostring(tonumber(epoch) + 1)\n"
+"local last = h[3]\n"
+"if tonumber(have) > tonumber(last) then last = have end\n"
 "call('HSET', m, 'epoch', epoch, 'owner', owner,"
-" 'ends', (h[4] or '') .. h[3] .. ' ')\n"
+" 'ends', (h[4] or '') .. last .. ' ')\n"
 "call('SPUBLISH', base .. 'c', 'M ' .. turn)\n"
 "return {'OK', epoch, h[3]}\n";
 

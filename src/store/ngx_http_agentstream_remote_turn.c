@@ -136,7 +136,7 @@ ngx_http_agentstream_remote_answer_handler(ngx_event_t *ev)
 
     if (rt->done) {
         ngx_http_agentstream_remote_end(rt);
-        ngx_http_agentstream_remote_free_turn(rt);
+        ngx_http_agentstream_remote_keep_ended(rt);
     }
 }
 
@@ -337,6 +337,8 @@ ngx_http_agentstream_remote_back(ngx_http_agentstream_remote_t *remote)
 {
     ngx_queue_t                         *q, *next;
     ngx_http_agentstream_remote_turn_t  *rt;
+
+    ngx_http_agentstream_remote_resume_ended(remote);
 
     for (q = ngx_queue_head(&remote->turns);
          q != ngx_queue_sentinel(&remote->turns);
