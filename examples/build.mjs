@@ -31,6 +31,7 @@ for (const name of readdirSync(here)) {
     entryPoints: [entry],
     outfile: join(out, "app.js"),
     nodePaths: [join(build, `npm-${name}/node_modules`)],
+    alias: { agentstream: join(here, "../console/client") },
     bundle: true,
     minify: true,
     format: "esm",

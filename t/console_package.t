@@ -71,8 +71,8 @@ sub packed {
     my $made = $list ? $list->[0] : {};
 
     is(join(' ', sort map { $_->{path} } @{ $made->{files} // [] }),
-       'LICENSE README.md agentstream.d.ts agentstream.js package.json',
-       'what it holds');
+       'LICENSE README.md agentstream.d.ts agentstream.js ai-sdk.d.ts ai-sdk.js'
+       . ' package.json', 'what it holds');
     run('it can be unpacked', 'tar', 'xzf', "$t->{dir}/$made->{filename}",
         '-C', $package, '--strip-components=1');
 
@@ -83,9 +83,10 @@ sub packed {
 
     my $about = $json->decode($slurp->("$package/package.json"));
 
-    is_deeply($about->{exports}, { '.' => { types => './agentstream.d.ts',
-                                            default => './agentstream.js' } },
-              'one module, with types');
+    is_deeply($about->{exports}, {
+        '.' => { types => './agentstream.d.ts', default => './agentstream.js' },
+        './ai-sdk' => { types => './ai-sdk.d.ts', default => './ai-sdk.js' } },
+        'two modules, with types');
     ok(!$about->{dependencies} && !$about->{scripts}{install}
        && !$about->{scripts}{postinstall}, 'nothing else is installed or run');
 }

@@ -16,6 +16,7 @@ import {
   type Started,
   type State,
 } from "agentstream";
+import { validParts } from "agentstream/ai-sdk";
 
 const client: Client = createClient({
   base: "http://localhost/sessions",
@@ -115,3 +116,12 @@ export async function rest(body: ReadableStream<Uint8Array>): Promise<void> {
     }
   }
 }
+
+type Part = { type: "text"; text: string } | { type: "step-start" };
+
+const parts: Part[] = validParts<Part>([{ type: "text", text: "x" }]);
+
+// @ts-expect-error a part has a type
+validParts([{ text: "x" }]);
+
+console.log(parts.length);
