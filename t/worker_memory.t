@@ -4,7 +4,9 @@
 # connections.
 #
 # Broken by: a turn, reader or call that is not freed; a pool that grows per
-# packet; a socket pair whose other end stays open.
+# packet; a socket pair whose other end stays open; a translator that keeps a
+# buffer of the size of its largest packet; a pool of a turn with a whole page;
+# a prompt that is kept after OpenCode has it.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -14,9 +16,30 @@ use AgentStream;
 my $t = AgentStream->new(timeout => 120);
 my ($worker) = $t->workers();
 
+# Turns that are open, after a tool call with 30 kB of output.  A turn and its
+# stream need about 19 kB then, of which 10 are nginx's connection and request.
+
+my $large = 'x' x 2000;
+my @held = map { held("replay:bash-large fault=onestep $large") } 1 .. 5;
+
+my $memory = anonymous();
+push @held, map { held("replay:bash-large fault=onestep $large") } 1 .. 40;
+my $each = (anonymous() - $memory) / 40;
+
+SKIP: {
+    skip 'a sanitized worker keeps what it frees', 1 if $ENV{AGENTSTREAM_ASAN};
+    cmp_ok($each, '<', 25, 'an open turn after a large packet (kB)');
+}
+
+note(sprintf '%.1f kB per open turn', $each);
+
+$t->request('POST', "/sessions/$_->[0]/interrupt") for @held;
+$t->wait([map { $_->[1] } @held]);
+
 turns(200);
 
-my ($memory, $files) = (anonymous(), files());
+$memory = anonymous();
+my $files = files();
 
 turns(1000);
 
@@ -46,6 +69,20 @@ SKIP: {
 check_turn($c, 'a long turn');
 
 $t->done();
+
+
+# a turn whose tool call is done, and which goes on
+
+sub held {
+    my ($prompt) = @_;
+    my $session = $t->session();
+    my $c = $t->send_message($session, $prompt);
+
+    $t->wait([$c], until => sub { $_[0]->body() =~ /"status":"completed"/ })
+        or diag('a turn did not come as far');
+
+    return [$session, $c];
+}
 
 
 # on connections of their own, and with clients that leave

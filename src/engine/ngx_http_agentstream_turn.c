@@ -16,11 +16,18 @@
 #include "ngx_http_agentstream_turn_int.h"
 
 
+/* what every turn needs, and a little more; there may be thousands of turns, so
+   a whole page for each would be felt */
+#define NGX_HTTP_AGENTSTREAM_TURN_POOL  2560
+
+
 static void ngx_http_agentstream_turn_id(u_char *dst);
 static ngx_int_t ngx_http_agentstream_turn_created(
     ngx_http_agentstream_turn_t *turn, ngx_int_t rc, ngx_str_t *id);
 static void ngx_http_agentstream_turn_created_handler(void *data,
     ngx_int_t rc);
+static ngx_int_t ngx_http_agentstream_turn_copy_prompt(
+    ngx_http_agentstream_turn_t *turn, ngx_str_t *prompt);
 static void ngx_http_agentstream_turn_init(ngx_http_agentstream_turn_t *turn);
 static void ngx_http_agentstream_turn_wake_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_turn_shown_handler(void *data,
@@ -38,6 +45,11 @@ ngx_http_agentstream_turn_init_worker(ngx_cycle_t *cycle)
     }
 
     ngx_queue_init(&turns->turns);
+
+    turns->work = ngx_http_agentstream_translate_work_create(cycle->pool);
+    if (turns->work == NULL) {
+        return NGX_ERROR;
+    }
 
     turns->leave.handler = ngx_http_agentstream_turn_leave_handler;
     turns->leave.data = turns;
@@ -274,7 +286,7 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
     ngx_pool_t                   *pool;
     ngx_http_agentstream_turn_t  *turn;
 
-    pool = ngx_create_pool(4096, ngx_cycle->log);
+    pool = ngx_create_pool(NGX_HTTP_AGENTSTREAM_TURN_POOL, ngx_cycle->log);
     if (pool == NULL) {
         return NULL;
     }
@@ -295,13 +307,12 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
     turn->id.data = ngx_pstrdup(pool, id);
     turn->make.len = args->make.len;
     turn->make.data = ngx_pstrdup(pool, &args->make);
-    turn->prompt.len = args->prompt.len;
-    turn->prompt.data = ngx_pstrdup(pool, &args->prompt);
     turn->files.len = args->files.len;
     turn->files.data = ngx_pstrdup(pool, &args->files);
 
     if (turn->route.data == NULL || turn->session.data == NULL
-        || turn->id.data == NULL || turn->prompt.data == NULL
+        || turn->id.data == NULL
+        || ngx_http_agentstream_turn_copy_prompt(turn, &args->prompt) != NGX_OK
         || turn->make.data == NULL || turn->files.data == NULL
         || ngx_array_init(&turn->sessions, pool, 4, sizeof(ngx_str_t *))
            != NGX_OK
@@ -314,10 +325,6 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
 
     if (ngx_http_agentstream_turn_child(turn, &turn->session) != NGX_OK) {
         goto failed;
-    }
-
-    if (turn->prompt.len) {
-        ngx_http_agentstream_prompt_set_id(&turn->prompt, &turn->id);
     }
 
     ngx_http_agentstream_turn_init(turn);
@@ -333,6 +340,30 @@ failed:
     ngx_destroy_pool(pool);
 
     return NULL;
+}
+
+
+/* the prompt gets memory of its own, which is freed when OpenCode has it */
+
+static ngx_int_t
+ngx_http_agentstream_turn_copy_prompt(ngx_http_agentstream_turn_t *turn,
+    ngx_str_t *prompt)
+{
+    if (prompt->len == 0) {
+        return NGX_OK;
+    }
+
+    turn->prompt.data = ngx_pmemalign(turn->pool, prompt->len, NGX_ALIGNMENT);
+    if (turn->prompt.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    turn->prompt.len = prompt->len;
+    ngx_memcpy(turn->prompt.data, prompt->data, prompt->len);
+
+    ngx_http_agentstream_prompt_set_id(&turn->prompt, &turn->id);
+
+    return NGX_OK;
 }
 
 
@@ -388,6 +419,7 @@ ngx_http_agentstream_turn_translator(ngx_http_agentstream_turn_t *turn)
 
     ngx_memzero(&tcf, sizeof(ngx_http_agentstream_translate_conf_t));
 
+    tcf.work = ngx_http_agentstream_worker->turns->work;
     tcf.tool_throttle = conf->tool_throttle;
     tcf.acp_kinds = (conf->tool_kinds == NGX_HTTP_AGENTSTREAM_KINDS_ACP);
     tcf.core = (conf->packets == NGX_HTTP_AGENTSTREAM_PACKETS_CORE);

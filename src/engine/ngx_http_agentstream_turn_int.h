@@ -265,6 +265,8 @@ typedef struct {
 typedef struct ngx_http_agentstream_turns_s {
     ngx_queue_t                          turns;    /* turns that run in this
                                                       worker */
+    ngx_http_agentstream_translate_work_t
+                                        *work;     /* of all translators */
     ngx_event_t                          expire;
     ngx_event_t                          leave;
     ngx_uint_t                           counter;

@@ -190,7 +190,10 @@ ngx_http_agentstream_turn_prompt_done(void *data,
 
     /* the prompt is not sent again, and may be large */
 
-    (void) ngx_pfree(turn->pool, turn->prompt.data);
+    if (turn->prompt.len) {
+        (void) ngx_pfree(turn->pool, turn->prompt.data);
+        ngx_str_null(&turn->prompt);
+    }
 
     if (turn->phase != ngx_http_agentstream_turn_prompting) {
 

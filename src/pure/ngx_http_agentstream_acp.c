@@ -311,6 +311,24 @@ ngx_http_agentstream_acp_room(ngx_http_agentstream_acp_buf_t *b, size_t size)
 
 
 void
+ngx_http_agentstream_acp_fit(ngx_http_agentstream_acp_buf_t *b)
+{
+    u_char  *p;
+
+    if (b->len == 0 || b->size / 2 < b->len) {
+        return;
+    }
+
+    p = realloc(b->start, b->len);
+
+    if (p) {
+        b->start = p;
+        b->size = b->len;
+    }
+}
+
+
+void
 ngx_http_agentstream_acp_add(ngx_http_agentstream_acp_buf_t *b,
     const void *data, size_t len)
 {

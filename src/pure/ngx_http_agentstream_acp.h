@@ -81,6 +81,8 @@ void ngx_http_agentstream_acp_destroy(ngx_http_agentstream_acp_buf_t *b);
 /* room for this many more bytes, or NULL; the caller advances len */
 u_char *ngx_http_agentstream_acp_room(ngx_http_agentstream_acp_buf_t *b,
     size_t size);
+/* gives back memory that is not used, if it is more than half of it */
+void ngx_http_agentstream_acp_fit(ngx_http_agentstream_acp_buf_t *b);
 void ngx_http_agentstream_acp_add(ngx_http_agentstream_acp_buf_t *b,
     const void *data, size_t len);
 void ngx_http_agentstream_acp_json(ngx_http_agentstream_acp_buf_t *b,

@@ -116,7 +116,9 @@ ngx_http_agentstream_fields_parse(ngx_http_agentstream_fields_t *fields,
                                                       + conf->model.len);
     }
 
-    fields->body.data = ngx_pnalloc(fields->pool, size);
+    /* memory of its own, so that ngx_pfree() can free it before the pool */
+
+    fields->body.data = ngx_pmemalign(fields->pool, size, NGX_ALIGNMENT);
     if (fields->body.data == NULL) {
         return NGX_ERROR;
     }

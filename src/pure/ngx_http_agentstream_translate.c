@@ -45,6 +45,16 @@ ngx_http_agentstream_translate_create(ngx_pool_t *pool,
         return NULL;
     }
 
+    tr->work = conf->work;
+
+    if (tr->work == NULL) {
+        tr->work = ngx_pcalloc(pool,
+                               sizeof(ngx_http_agentstream_translate_work_t));
+        if (tr->work == NULL) {
+            return NULL;
+        }
+    }
+
     tr->pool = pool;
     tr->conf = *conf;
     tr->sink = sink;
@@ -98,9 +108,11 @@ ngx_http_agentstream_translate_destroy(ngx_http_agentstream_translate_t *tr)
     ngx_http_agentstream_translate_free(tr);
 
     ngx_http_agentstream_acp_destroy(&tr->error);
-    ngx_http_agentstream_acp_destroy(&tr->buf);
-    ngx_http_agentstream_acp_destroy(&tr->joined);
     ngx_http_agentstream_json_destroy(&tr->json);
+
+    if (tr->conf.work == NULL) {
+        ngx_http_agentstream_translate_work_free(tr->work);
+    }
 }
 
 
@@ -220,7 +232,7 @@ ngx_http_agentstream_translate_announce(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    /* not in tr->buf, which may hold another packet that must follow this
+    /* not in tr->work->buf, which may hold another packet that must follow this
        one */
 
     ngx_memzero(&b, sizeof(ngx_http_agentstream_acp_buf_t));
@@ -637,28 +649,6 @@ ngx_http_agentstream_translate_flush(ngx_http_agentstream_translate_t *tr,
 
 
 ngx_int_t
-ngx_http_agentstream_translate_heartbeat(ngx_http_agentstream_translate_t *tr,
-    ngx_msec_t elapsed, ngx_msec_t silent)
-{
-    ngx_http_agentstream_acp_buf_t  *b;
-
-    if (tr->conf.core || tr->finished) {
-        return NGX_OK;
-    }
-
-    b = &tr->buf;
-
-    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_HEARTBEAT,
-                                  tr->timestamp);
-    ngx_http_agentstream_acp_member_number(b, ",\"elapsedMs\":", elapsed);
-    ngx_http_agentstream_acp_member_number(b, ",\"silentMs\":", silent);
-    ngx_http_agentstream_acp_close(b, &tr->root.meta);
-
-    return ngx_http_agentstream_translate_send(tr, 0);
-}
-
-
-ngx_int_t
 ngx_http_agentstream_translate_finish(ngx_http_agentstream_translate_t *tr,
     ngx_uint_t cancelled)
 {
@@ -720,20 +710,22 @@ ngx_int_t
 ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
     ngx_uint_t part)
 {
-    u_char                         *p;
-    uint64_t                        seq;
-    ngx_http_agentstream_record_t   record;
+    u_char                          *p;
+    uint64_t                         seq;
+    ngx_http_agentstream_record_t    record;
+    ngx_http_agentstream_acp_buf_t  *b;
 
+    b = &tr->work->buf;
     p = NULL;
     seq = 0;
 
-    if (ngx_http_agentstream_acp_end(&tr->buf, &record) == NGX_OK) {
+    if (ngx_http_agentstream_acp_end(b, &record) == NGX_OK) {
         record.part = part;
-        p = ngx_http_agentstream_translate_reserve(tr, &record, tr->buf.len);
+        p = ngx_http_agentstream_translate_reserve(tr, &record, b->len);
     }
 
     if (p) {
-        ngx_memcpy(p, tr->buf.start, tr->buf.len);
+        ngx_memcpy(p, b->start, b->len);
 
         record.json.data = p;
         record.text.data = p + record.json.len;
@@ -742,6 +734,10 @@ ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
     }
 
     tr->origin.len = 0;
+
+    if (b->size + tr->work->joined.size > NGX_HTTP_AGENTSTREAM_TR_WORK_MAX) {
+        ngx_http_agentstream_translate_work_free(tr->work);
+    }
 
     return seq ? NGX_OK : NGX_ERROR;
 }
@@ -786,13 +782,13 @@ ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
 
     static ngx_str_t  none = ngx_null_string;
 
-    p = ngx_slprintf(tr->mark_buf, tr->mark_buf + sizeof(tr->mark_buf),
+    p = ngx_slprintf(tr->work->mark, tr->work->mark + sizeof(tr->work->mark),
                      "%V %V %V %V", session, message, part ? part : &none,
                      tool ? tool : &none);
 
     /* an origin that is cut off would name something else */
 
-    tr->origin.data = tr->mark_buf;
-    tr->origin.len = (p == tr->mark_buf + sizeof(tr->mark_buf))
-                     ? 0 : p - tr->mark_buf;
+    tr->origin.data = tr->work->mark;
+    tr->origin.len = (p == tr->work->mark + sizeof(tr->work->mark))
+                     ? 0 : p - tr->work->mark;
 }

@@ -55,7 +55,18 @@ typedef struct {
 } ngx_http_agentstream_translate_sink_t;
 
 
+/*
+ * The working memory of a translator: a packet while it is made.  Nothing in it
+ * is needed between two calls of a translator, so all turns of a worker share
+ * one, and a turn keeps no buffer of the size of its largest packet.
+ */
+typedef struct ngx_http_agentstream_translate_work_s
+    ngx_http_agentstream_translate_work_t;
+
+
 typedef struct {
+    ngx_http_agentstream_translate_work_t   *work;       /* NULL: the translator
+                                                            has its own */
     ngx_msec_t                               tool_throttle;
     unsigned                                 acp_kinds:1;
     unsigned                                 core:1;
@@ -129,6 +140,10 @@ typedef struct {
                                                               empty before */
 } ngx_http_agentstream_translate_state_t;
 
+
+/* it lives as long as the pool; NULL: no memory */
+ngx_http_agentstream_translate_work_t *
+    ngx_http_agentstream_translate_work_create(ngx_pool_t *pool);
 
 /* the pool must live as long as the turn, and so must the bytes of session and
    turn (the user message's id) */

@@ -117,7 +117,7 @@ ngx_http_agentstream_translate_ask_add(ngx_http_agentstream_translate_t *tr,
                                                         properties, &tool_id);
         }
 
-        ngx_http_agentstream_acp_close(&tr->buf, &s->meta);
+        ngx_http_agentstream_acp_close(&tr->work->buf, &s->meta);
 
         if (ngx_http_agentstream_translate_send(tr, 0) != NGX_OK) {
             return NGX_ERROR;
@@ -138,7 +138,7 @@ ngx_http_agentstream_translate_ask_question(
 {
     ngx_http_agentstream_acp_buf_t  *b;
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_QUESTION,
                                   tr->timestamp);
@@ -180,7 +180,7 @@ ngx_http_agentstream_translate_ask_permission(
         ngx_str_set(&tool.input, "{}");
     }
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_PERMISSION,
                                   tr->timestamp);
@@ -290,7 +290,7 @@ ngx_http_agentstream_translate_ask_resolve(
         return NGX_OK;
     }
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     if (ask->permission) {
         ngx_http_agentstream_acp_open(b,
@@ -511,7 +511,7 @@ ngx_http_agentstream_translate_ask_plan(ngx_http_agentstream_translate_t *tr,
         return NGX_OK;
     }
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_PLAN,
                                   tr->timestamp);

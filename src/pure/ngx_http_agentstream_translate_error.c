@@ -386,7 +386,7 @@ ngx_http_agentstream_translate_error_inner(
     ngx_http_agentstream_json_t      json;
     ngx_http_agentstream_acp_buf_t  *b;
 
-    b = &tr->joined;
+    b = &tr->work->joined;
 
     b->len = 0;
     b->failed = 0;

@@ -70,7 +70,7 @@ ngx_http_agentstream_translate_file_update(
 
     part->final = 1;
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_USER,
                                   tr->timestamp);

@@ -211,6 +211,16 @@ struct ngx_http_agentstream_tr_ask_s {
 };
 
 
+/* larger buffers are not kept for the next packet */
+#define NGX_HTTP_AGENTSTREAM_TR_WORK_MAX  (64 * 1024)
+
+struct ngx_http_agentstream_translate_work_s {
+    ngx_http_agentstream_acp_buf_t           buf;       /* a packet */
+    ngx_http_agentstream_acp_buf_t           joined;    /* a text */
+    u_char                                   mark[256]; /* an origin */
+};
+
+
 struct ngx_http_agentstream_translate_s {
     /* the members that every delta needs come first, so that they share few
        cache lines */
@@ -276,11 +286,9 @@ struct ngx_http_agentstream_translate_s {
 
     ngx_http_agentstream_acp_buf_t           error;     /* details of the first
                                                            one; empty: none */
-    ngx_http_agentstream_acp_buf_t           buf;       /* a packet */
-    ngx_http_agentstream_acp_buf_t           joined;    /* a text */
+    ngx_http_agentstream_translate_work_t   *work;
     ngx_http_agentstream_json_t              json;      /* of the error */
 
-    u_char                                   mark_buf[256];
     ngx_array_t                             *restored;  /* parts by number */
 
     size_t                                   held;      /* bytes */
@@ -324,7 +332,7 @@ struct ngx_http_agentstream_translate_s {
 u_char *ngx_http_agentstream_translate_reserve(
     ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_record_t *record, size_t size);
-/* sends tr->buf as the next packet */
+/* sends tr->work->buf as the next packet, after which it may be empty */
 ngx_int_t ngx_http_agentstream_translate_send(
     ngx_http_agentstream_translate_t *tr, ngx_uint_t part);
 /* the packet that is sent next is the first of its part; ids may be NULL from
@@ -336,6 +344,9 @@ void ngx_http_agentstream_translate_mark(ngx_http_agentstream_translate_t *tr,
 /* translate_memory.c; NULL and NGX_ERROR: no memory, or the turn's limit is
    reached */
 
+/* frees the buffers of working memory, which grow again when they are needed */
+void ngx_http_agentstream_translate_work_free(
+    ngx_http_agentstream_translate_work_t *work);
 /* zeroed, in the pool */
 void *ngx_http_agentstream_translate_alloc(
     ngx_http_agentstream_translate_t *tr, size_t size);
@@ -516,7 +527,7 @@ ngx_int_t ngx_http_agentstream_translate_tool_flush(
     ngx_http_agentstream_translate_t *tr, ngx_msec_t *next);
 
 
-/* translate_tool_state.c: the progress packet of one state, in tr->buf */
+/* translate_tool_state.c: the progress packet of one state, in tr->work->buf */
 
 typedef struct {
     ngx_http_agentstream_json_t             *json;

@@ -22,12 +22,48 @@
 #define NGX_HTTP_AGENTSTREAM_TR_MEMORY_MAX     (64 * 1024 * 1024)
 
 
+static void ngx_http_agentstream_translate_work_cleanup(void *data);
 static ngx_int_t ngx_http_agentstream_translate_spend(
     ngx_http_agentstream_translate_t *tr, size_t size);
 static void ngx_http_agentstream_translate_node_free(
     ngx_http_agentstream_translate_t *tr, ngx_str_node_t *sn, size_t size);
 static void ngx_http_agentstream_translate_free_messages(
     ngx_http_agentstream_translate_t *tr, ngx_queue_t *list);
+
+
+ngx_http_agentstream_translate_work_t *
+ngx_http_agentstream_translate_work_create(ngx_pool_t *pool)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(pool,
+                               sizeof(ngx_http_agentstream_translate_work_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(cln->data, sizeof(ngx_http_agentstream_translate_work_t));
+
+    cln->handler = ngx_http_agentstream_translate_work_cleanup;
+
+    return cln->data;
+}
+
+
+static void
+ngx_http_agentstream_translate_work_cleanup(void *data)
+{
+    ngx_http_agentstream_translate_work_free(data);
+}
+
+
+void
+ngx_http_agentstream_translate_work_free(
+    ngx_http_agentstream_translate_work_t *work)
+{
+    ngx_http_agentstream_acp_destroy(&work->buf);
+    ngx_http_agentstream_acp_destroy(&work->joined);
+}
 
 
 static ngx_int_t

@@ -497,7 +497,7 @@ ngx_http_agentstream_translate_message_usage(
 
     raw = ngx_http_agentstream_json_raw(json, tokens);
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_CONTEXT_USAGE,
                                   tr->timestamp);

@@ -82,7 +82,7 @@ ngx_http_agentstream_translate_session_child(
     ngx_rbtree_insert(&tr->sessions, &child->sn.node);
 
     if (!tr->conf.core && !tr->restoring) {
-        b = &tr->buf;
+        b = &tr->work->buf;
 
         ngx_http_agentstream_acp_open(b,
                          NGX_HTTP_AGENTSTREAM_RECORD_SUBAGENT_STARTED,
@@ -189,7 +189,7 @@ ngx_http_agentstream_translate_session_status(
         return NGX_ERROR;
     }
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_open(b,
                          NGX_HTTP_AGENTSTREAM_RECORD_SESSION_STATUS,
@@ -269,7 +269,7 @@ ngx_http_agentstream_translate_session_compacted(
         return NGX_OK;
     }
 
-    b = &tr->buf;
+    b = &tr->work->buf;
     m = s->summary;
 
     ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_COMPACTION,
@@ -355,7 +355,7 @@ ngx_http_agentstream_translate_session_end(
         usage.cached_write += m->usage.cached_write;
     }
 
-    ngx_http_agentstream_acp_prompt_response(&tr->buf, tr->timestamp,
+    ngx_http_agentstream_acp_prompt_response(&tr->work->buf, tr->timestamp,
                                              &tr->state.stop_reason,
                                              tr->conf.core ? NULL : &usage);
 
@@ -363,8 +363,8 @@ ngx_http_agentstream_translate_session_end(
 }
 
 
-/* writes the "error" packet to tr->buf, or sets a stop reason for errors that
-   are not reported as such */
+/* writes the "error" packet to tr->work->buf, or sets a stop reason for errors
+   that are not reported as such */
 
 static ngx_int_t
 ngx_http_agentstream_translate_session_end_error(
@@ -411,7 +411,7 @@ ngx_http_agentstream_translate_session_end_error(
     v = ngx_http_agentstream_json_get(json, json->root, "statusCode");
     code = ngx_http_agentstream_json_integer(json, v, 0);
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_ERROR,
                                   tr->timestamp);
@@ -428,4 +428,26 @@ ngx_http_agentstream_translate_session_end_error(
     ngx_http_agentstream_acp_literal(b, "}");
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_agentstream_translate_heartbeat(ngx_http_agentstream_translate_t *tr,
+    ngx_msec_t elapsed, ngx_msec_t silent)
+{
+    ngx_http_agentstream_acp_buf_t  *b;
+
+    if (tr->conf.core || tr->finished) {
+        return NGX_OK;
+    }
+
+    b = &tr->work->buf;
+
+    ngx_http_agentstream_acp_open(b, NGX_HTTP_AGENTSTREAM_RECORD_HEARTBEAT,
+                                  tr->timestamp);
+    ngx_http_agentstream_acp_member_number(b, ",\"elapsedMs\":", elapsed);
+    ngx_http_agentstream_acp_member_number(b, ",\"silentMs\":", silent);
+    ngx_http_agentstream_acp_close(b, &tr->root.meta);
+
+    return ngx_http_agentstream_translate_send(tr, 0);
 }

@@ -125,7 +125,7 @@ ngx_http_agentstream_translate_text_add(ngx_http_agentstream_translate_t *tr,
     s = *text;
 
     if (part->nhalf) {
-        b = &tr->joined;
+        b = &tr->work->joined;
 
         b->len = 0;
         b->failed = 0;
@@ -412,7 +412,7 @@ ngx_http_agentstream_translate_text_discard(
 
     part->runs = NULL;
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     for (run = runs; run; run = next) {
 

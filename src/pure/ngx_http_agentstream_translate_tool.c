@@ -356,7 +356,7 @@ ngx_http_agentstream_translate_tool_start(ngx_http_agentstream_translate_t *tr,
     start.status = NGX_HTTP_AGENTSTREAM_ACP_PENDING;
     ngx_str_set(&start.input, "{}");
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_tool_start(b, tr->timestamp, &start);
 
@@ -383,7 +383,7 @@ ngx_http_agentstream_translate_tool_progress(
     ngx_http_agentstream_record_t    record;
     ngx_http_agentstream_acp_buf_t  *b;
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_translate_tool_state_build(tr, tool->session, st);
 
@@ -423,17 +423,17 @@ ngx_http_agentstream_translate_tool_progress(
 
     ngx_http_agentstream_translate_tool_drop(tr, tool);
 
-    rc = NGX_OK;
-
-    if (!ngx_http_agentstream_tr_mute(tr, tool->session)) {
-        rc = ngx_http_agentstream_translate_send(tr, tool->number);
-    }
-
     tool->status = st->tool.status;
     tool->output = st->output.len;
     tool->time = tr->now;
     tool->digest = digest;
     tool->len = b->len;
+
+    rc = NGX_OK;
+
+    if (!ngx_http_agentstream_tr_mute(tr, tool->session)) {
+        rc = ngx_http_agentstream_translate_send(tr, tool->number);
+    }
 
     if (tool->status >= NGX_HTTP_AGENTSTREAM_ACP_COMPLETED) {
         ngx_http_agentstream_translate_tool_close(tr, tool);
@@ -452,7 +452,7 @@ ngx_http_agentstream_translate_tool_throttled(
 {
     ngx_http_agentstream_acp_buf_t  *b;
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     if (tool->waits && digest == tool->pending_digest
         && b->len == tool->pending.len)
@@ -537,7 +537,9 @@ ngx_http_agentstream_translate_tool_wait(ngx_http_agentstream_translate_t *tr,
 {
     ngx_http_agentstream_acp_buf_t  b;
 
-    if (tr->throttled - tool->pending.size + tr->buf.size
+    ngx_http_agentstream_acp_fit(&tr->work->buf);
+
+    if (tr->throttled - tool->pending.size + tr->work->buf.size
         > NGX_HTTP_AGENTSTREAM_TR_PENDING)
     {
         /* the next state contains the same output */
@@ -545,11 +547,11 @@ ngx_http_agentstream_translate_tool_wait(ngx_http_agentstream_translate_t *tr,
         return;
     }
 
-    tr->throttled += tr->buf.size - tool->pending.size;
+    tr->throttled += tr->work->buf.size - tool->pending.size;
 
     b = tool->pending;
-    tool->pending = tr->buf;
-    tr->buf = b;
+    tool->pending = tr->work->buf;
+    tr->work->buf = b;
 
     tool->pending_digest = digest;
 
@@ -603,10 +605,10 @@ ngx_http_agentstream_translate_tool_send(ngx_http_agentstream_translate_t *tr,
     tool->len = tool->pending.len;
     tool->spent += tool->pending.len;
 
-    ngx_http_agentstream_acp_destroy(&tr->buf);
+    ngx_http_agentstream_acp_destroy(&tr->work->buf);
 
     tr->throttled -= tool->pending.size;
-    tr->buf = tool->pending;
+    tr->work->buf = tool->pending;
     ngx_memzero(&tool->pending, sizeof(ngx_http_agentstream_acp_buf_t));
 
     ngx_http_agentstream_translate_tool_drop(tr, tool);

@@ -142,7 +142,7 @@ ngx_http_agentstream_translate_tool_state_build(
     ngx_uint_t                       metadata;
     ngx_http_agentstream_acp_buf_t  *b;
 
-    b = &tr->buf;
+    b = &tr->work->buf;
 
     ngx_http_agentstream_acp_tool_progress(b, tr->timestamp, &st->tool);
 
