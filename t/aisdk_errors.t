@@ -205,6 +205,10 @@ is($t->request('GET', '/chat/never/stream')->status(), 204, 'no such chat');
 is($t->request('GET', '/chat/busy/stream')->status(), 204, 'nothing runs');
 is($t->request('POST', '/chat/busy/stop')->body(), '{"interrupted":false}',
    'nothing to stop');
+is($t->request('POST', '/chat/never/stop')->body(), '{"interrupted":false}',
+   '... and no such chat');
+is($t->request('GET', '/chat/a%3Ab/stream')->status(), 204,
+   'an id with ":", as the library encodes it');
 
 # ---- owners
 

@@ -101,7 +101,9 @@ sub form {
              qr{^text/event-stream}, "Accept: $_");
     }
 
-    for ('application/*', 'text/event-stream;q=0.1, application/json;q=0.2') {
+    for ('application/*', 'text/event-stream;q=0.1, application/json;q=0.2',
+         'application/json, text/plain, */*')
+    {
         is(answer(ask($t->session(), 'text:2:8:0',
                       headers => { Accept => $_ }), "Accept: $_")
              ->{stopReason}, 'end_turn', 'a whole answer');

@@ -7,7 +7,8 @@
 # Broken by: an id that depends on the worker, the machine or the start of
 # nginx; a scope that misses the server, prefix, route or directory; a session
 # that a look-up creates; a bad name that reaches OpenCode; a page that counts
-# as a session.
+# as a session; a name without a session that looks like one without a turn; an
+# encoded name that is refused.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -88,17 +89,23 @@ check_turn($t->turn('@task-42', 'text:3:5:1'), 'created anew');
 
 # ---- only a prompt creates one
 
-for (['GET', ''], ['DELETE', ''], ['GET', '/messages'], ['GET', '/events']) {
-    my ($method, $path) = @$_;
-    my $r = $t->request($method, "/sessions/\@none$path");
+for (['GET', ''], ['DELETE', ''], ['GET', '/messages'], ['GET', '/events'],
+     ['GET', '/events?view=delta'], ['GET', '/turn'], ['POST', '/interrupt'],
+     ['POST', '/questions/que_x/reject'],
+     ['PATCH', '', body => { title => 'x' }],
+     ['POST', '/permissions/per_x/reply', body => { reply => 'once' }])
+{
+    my ($method, $path, @body) = @$_;
 
-    ok($r->status() == 404 || $r->status() == 204,
-       "$method \@none$path: " . $r->status());
+    is_error_packet($t->request($method, "/sessions/\@none$path", @body)
+                      ->response(), 404, "$method \@none$path");
 }
 
-is_error_packet($t->request('GET', '/sessions/@none')->response(), 404,
-                'a name without a session');
-is($t->request('GET', '/sessions/@none/turn')->status(), 200, 'no turn');
+$t->request('POST', '/sessions', body => { name => 'idle' });
+like($t->request('GET', '/sessions/@idle/turn')->body(),
+     qr/^\{"turnId":null,"running":false/, 'a session without a turn');
+is($t->request('POST', '/sessions/@idle/interrupt')->body(),
+   '{"interrupted":false}', '... has nothing to interrupt');
 is(scalar(grep { $_->{body} =~ id_of('none') }
           log_of('POST', qr{^/api/session})), 0, 'nothing is created for it');
 
@@ -160,6 +167,15 @@ for my $name ('@', '@@x', '@a b', '@a%20b', '@%61', '@a+b', '@a,b', '@a\\b',
 is(@{ $t->control('log') } - $seen, 0, 'not a byte of it reaches OpenCode');
 check_turn($t->turn('@' . 'n' x 80, 'text:1:1:1'), '80 characters');
 check_turn($t->turn('@AZaz09._:~-', 'text:1:1:1'), 'all characters');
+
+# ---- what libraries encode
+
+$c = $t->turn('%40AZaz09._%3A%7e-', 'text:1:1:1');
+check_turn($c, 'encoded');
+is(packet_json(($c->packets())[0])->{sessionId}, id_of('AZaz09._:~-'),
+   'the same session');
+is($t->request('GET', '/twin/%40x%3ay/turn')->header('x-session'),
+   '<' . id_of('x:y') . '>', '... for $agentstream_session, too');
 
 # ---- an OpenCode that cannot do it
 

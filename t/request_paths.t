@@ -2,7 +2,8 @@
 
 # Only a plain path is served: anything that nginx decodes, merges or resolves
 # (%2e, "//", "/./", "/../") is 400 wherever it is in the path, so that a login
-# service that looks at the path sees the session that is served.
+# service that looks at the path sees the session that is served.  Only "@", ":"
+# and "~" may be encoded, for names.
 # $agentstream_session is that session, in every phase.
 #
 # Broken by: a check of a part of the path only, or of what nginx made of it;
@@ -68,6 +69,10 @@ my @refused = (
     '/sessions/ses_theirs/tur%6e',
     '/sessions/%73es_theirs/turn',
     '/%73essions/ses_theirs/turn',
+    '/sessions/%2573es_theirs/turn',
+    '/sessions/%40x%2fy/turn',
+    '/sessions/%40x%2540/turn',
+    '/sessions/%40x%41/turn',
     '/sessions%2fses_theirs/turn',
     '/x/../sessions/ses_theirs/turn',
     '//sessions/ses_theirs/turn',

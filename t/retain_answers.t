@@ -181,7 +181,8 @@ is(looks(), $looks + 24, 'it is left');
 # interrupts
 
 is(interrupt($question->{s}), '{"interrupted":false}', 'it is idle');
-is(interrupt('ses_unknown'), '{"interrupted":false}', 'there is no session');
+is_error_packet(post('ses_unknown', 'interrupt')->response(), 404,
+                'there is no session');
 is(aborts(), 0, 'nothing is aborted');
 
 $t->control('config', { rules => [{ url => '/abort', times => 1, status => 500,

@@ -345,7 +345,9 @@ ngx_http_agentstream_delivery_cancelled(void *data,
     if (outcome->code == NGX_HTTP_OK) {
         ngx_str_set(&text, "Cancelled.");
 
-    } else if (outcome->code == NGX_HTTP_NO_CONTENT) {
+    } else if (outcome->code == NGX_HTTP_NO_CONTENT
+               || outcome->code == NGX_HTTP_NOT_FOUND)
+    {
         ngx_str_set(&text, "There is nothing to cancel.");
 
     } else {

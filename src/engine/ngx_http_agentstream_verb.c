@@ -344,11 +344,9 @@ ngx_http_agentstream_verb_look_done(void *data,
 
     ngx_int_t  rc;
 
-    if (call->status == NGX_HTTP_NOT_FOUND
-        && verb->request == NGX_HTTP_AGENTSTREAM_ABORT)
-    {
-        /* without a session there is no turn */
-        ngx_http_agentstream_verb_succeed(verb, NGX_HTTP_NO_CONTENT, NULL);
+    if (call->status == NGX_HTTP_NOT_FOUND && verb->missing == NULL) {
+        ngx_http_agentstream_verb_fail(verb, NGX_HTTP_NOT_FOUND,
+                                       "Session not found");
         return;
     }
 

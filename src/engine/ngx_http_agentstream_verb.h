@@ -78,7 +78,7 @@ ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_answer(
     ngx_str_t *content, ngx_http_agentstream_outcome_pt handler, void *data);
 
 /* NGX_HTTP_OK: the turn will end, NGX_HTTP_NO_CONTENT: there was none; neither
-   has a body */
+   has a body.  NGX_HTTP_NOT_FOUND: there is no such session */
 ngx_http_agentstream_verb_t *ngx_http_agentstream_verb_interrupt(
     ngx_http_agentstream_target_t *target,
     ngx_http_agentstream_outcome_pt handler, void *data);

@@ -309,7 +309,7 @@ ngx_http_agentstream_request_find(ngx_http_agentstream_request_t *req)
         }
 
         req->sse = (!req->protocol->whole
-                    || req->accept.json <= req->accept.events);
+                    || !ngx_http_agentstream_header_json(&req->accept));
     }
 
     if (route->handler == NULL) {

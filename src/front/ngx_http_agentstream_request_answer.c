@@ -65,6 +65,16 @@ ngx_http_agentstream_request_interrupted(void *data,
         rc = ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &no);
         break;
 
+    case NGX_HTTP_NOT_FOUND:
+
+        if (req->protocol->names) {
+            /* nobody has prompted this session yet */
+            rc = ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &no);
+            break;
+        }
+
+        /* fall through */
+
     default:
         rc = ngx_http_agentstream_request_failed(req, outcome);
     }

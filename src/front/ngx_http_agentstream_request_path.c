@@ -19,6 +19,8 @@
 
 
 static ngx_uint_t ngx_http_agentstream_request_plain(ngx_str_t *uri);
+static ngx_uint_t ngx_http_agentstream_request_encoded(u_char *p,
+    u_char *last);
 
 
 ngx_int_t
@@ -103,7 +105,7 @@ ngx_http_agentstream_request_split(ngx_http_request_t *r,
 /*
  * Whether the path is the same before and after nginx has decoded it, merged
  * its slashes and resolved its dots, because other modules may look at it
- * before.
+ * before.  Only characters of names may be encoded.
  */
 
 static ngx_uint_t
@@ -119,10 +121,14 @@ ngx_http_agentstream_request_plain(ngx_str_t *uri)
         last = end;
     }
 
-    if (ngx_strlchr(uri->data, last, '%')
-        || ngx_strlchr(uri->data, last, '#'))
-    {
-        return 0;
+    for (p = uri->data; p < last; p++) {
+
+        if (*p == '#'
+            || (*p == '%'
+                && !ngx_http_agentstream_request_encoded(p + 1, last)))
+        {
+            return 0;
+        }
     }
 
     /* each slash begins a segment, and only the last segment may be empty */
@@ -147,6 +153,25 @@ ngx_http_agentstream_request_plain(ngx_str_t *uri)
     }
 
     return 1;
+}
+
+
+/*
+ * Whether these are the digits of a character that names of sessions have, and
+ * that encodeURIComponent() and its like in other languages encode: "@", ":"
+ * and "~".  None of them has a meaning in the path itself.
+ */
+
+static ngx_uint_t
+ngx_http_agentstream_request_encoded(u_char *p, u_char *last)
+{
+    if (last - p < 2) {
+        return 0;
+    }
+
+    return ngx_strncasecmp(p, (u_char *) "40", 2) == 0
+           || ngx_strncasecmp(p, (u_char *) "3a", 2) == 0
+           || ngx_strncasecmp(p, (u_char *) "7e", 2) == 0;
 }
 
 

@@ -15,6 +15,8 @@
 #include "ngx_http_agentstream_request_int.h"
 
 
+static void ngx_http_agentstream_request_no_turn(void *data,
+    ngx_http_agentstream_outcome_t *outcome);
 static u_char *ngx_http_agentstream_request_asks(u_char *p,
     ngx_http_agentstream_store_state_t *state, ngx_uint_t permission);
 
@@ -28,12 +30,8 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
     ngx_str_t                            body;
     ngx_uint_t                           i;
     ngx_pool_t                          *pool;
+    ngx_http_agentstream_verb_t         *verb;
     ngx_http_agentstream_store_state_t   state;
-
-    static ngx_str_t  none = ngx_string("{\"turnId\":null,\"running\":false,"
-                                        "\"stopReason\":null,\"packets\":0,"
-                                        "\"questions\":[],"
-                                        "\"permissions\":[]}");
 
     pool = req->request->pool;
 
@@ -44,7 +42,13 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
     }
 
     if (rc == NGX_DECLINED) {
-        return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &none);
+        /* only OpenCode knows whether there is such a session */
+
+        verb = ngx_http_agentstream_verb_get_session(&req->target,
+                                         ngx_http_agentstream_request_no_turn,
+                                         req);
+
+        return ngx_http_agentstream_request_wait(req, verb);
     }
 
     size = 256;
@@ -75,6 +79,25 @@ ngx_http_agentstream_request_turn(ngx_http_agentstream_request_t *req)
     body.len = p - body.data;
 
     return ngx_http_agentstream_request_reply(req, NGX_HTTP_OK, &body);
+}
+
+
+static void
+ngx_http_agentstream_request_no_turn(void *data,
+    ngx_http_agentstream_outcome_t *outcome)
+{
+    ngx_http_agentstream_request_t *req = data;
+
+    static ngx_str_t  none = ngx_string("{\"turnId\":null,\"running\":false,"
+                                        "\"stopReason\":null,\"packets\":0,"
+                                        "\"questions\":[],"
+                                        "\"permissions\":[]}");
+
+    if (outcome->code == NGX_HTTP_OK) {
+        outcome->body = none;
+    }
+
+    ngx_http_agentstream_request_told(req, outcome);
 }
 
 

@@ -87,6 +87,17 @@ ngx_http_agentstream_header_accept(ngx_http_agentstream_accept_t *accept,
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_header_json(ngx_http_agentstream_accept_t *accept)
+{
+    if (accept->json != accept->events) {
+        return accept->json > accept->events;
+    }
+
+    return accept->json && accept->json_rank > accept->events_rank;
+}
+
+
 void
 ngx_http_agentstream_header_prefer(ngx_http_agentstream_prefer_t *prefer,
     ngx_str_t *value)

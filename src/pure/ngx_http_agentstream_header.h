@@ -40,6 +40,12 @@ typedef struct {
 void ngx_http_agentstream_header_accept(ngx_http_agentstream_accept_t *accept,
     ngx_str_t *value);
 
+/* whether it is to be JSON; if both are wanted as much, what was said more
+   specifically: "application/json" and any type means JSON, any type alone
+   means an event stream */
+ngx_uint_t ngx_http_agentstream_header_json(
+    ngx_http_agentstream_accept_t *accept);
+
 
 /* the preferences of RFC 7240 that are known here; the first of each counts */
 

@@ -8,8 +8,8 @@
  * "Accept" and "Prefer".
  *
  * Broken by: a quality that is not read, a wildcard that outweighs a full type,
- * a comma in a quoted string that ends an element, a parameter that is taken
- * for a preference, a number that overflows.
+ * or counts as much, a comma in a quoted string that ends an element, a
+ * parameter that is taken for a preference, a number that overflows.
  */
 
 
@@ -39,6 +39,23 @@ accept_is(const char *text, ngx_uint_t json, ngx_uint_t events)
         tap_diag("json %lu, events %lu", (unsigned long) accept.json,
                  (unsigned long) accept.events);
     }
+}
+
+
+static void
+json_is(const char *text, ngx_uint_t json)
+{
+    ngx_str_t                      value;
+    ngx_http_agentstream_accept_t  accept;
+
+    value.len = ngx_strlen(text);
+    value.data = (u_char *) text;
+
+    ngx_memzero(&accept, sizeof(accept));
+    ngx_http_agentstream_header_accept(&accept, &value);
+
+    tap_ok(ngx_http_agentstream_header_json(&accept) == json,
+           "Accept: %s: %s", text, json ? "JSON" : "events");
 }
 
 
@@ -118,6 +135,20 @@ main(void)
     accept_is(",,;;=,application/json,", 1000, 0);
     accept_is("\"", 0, 0);
     accept_is("a=\"\\", 0, 0);
+
+    json_is("", 0);
+    json_is("*/*", 0);
+    json_is("application/json", 1);
+    json_is("application/json;q=0", 0);
+    json_is("application/json;q=0, */*;q=0", 0);
+    json_is("application/json, */*", 1);
+    json_is("application/json, text/plain, */*", 1);
+    json_is("application/*, */*", 1);
+    json_is("application/json, text/event-stream", 0);
+    json_is("application/json, text/*", 1);
+    json_is("text/event-stream, */*", 0);
+    json_is("application/json;q=0.9, */*", 0);
+    json_is("application/json;q=0.9, text/event-stream;q=0.8", 1);
 
     prefer_is("", -1, 0);
     prefer_is("respond-async", -1, 1);
