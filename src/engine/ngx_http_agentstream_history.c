@@ -151,6 +151,7 @@ ngx_http_agentstream_history_body(void *data, u_char *pos, size_t len)
     }
 
     if (rc != NGX_OK) {
+        h->nonsense = (rc == NGX_DECLINED);
         return NGX_ERROR;
     }
 
@@ -265,6 +266,7 @@ ngx_http_agentstream_history_continue(ngx_http_agentstream_history_t *h)
             return;
         }
 
+        h->nonsense = (rc == NGX_DECLINED);
         rc = NGX_ERROR;
     }
 
@@ -295,6 +297,7 @@ ngx_http_agentstream_history_conclude(ngx_http_agentstream_history_t *h)
         && !ngx_http_agentstream_json_split_complete(&h->split))
     {
         h->status = NGX_HTTP_BAD_GATEWAY;
+        h->nonsense = 1;
     }
 
     if (h->status != NGX_HTTP_OK) {
@@ -349,8 +352,13 @@ ngx_http_agentstream_history_fail(ngx_http_agentstream_history_t *h)
 {
     ngx_http_agentstream_outcome_t  outcome;
 
-    ngx_http_agentstream_outcome_failed(&outcome, h->status,
-                                        "Session not found");
+    if (h->nonsense) {
+        ngx_http_agentstream_outcome_unread(&outcome, NGX_DECLINED);
+
+    } else {
+        ngx_http_agentstream_outcome_failed(&outcome, h->status,
+                                            "Session not found");
+    }
 
     h->args.consumer->failed(h->args.data, &outcome);
 }

@@ -73,6 +73,8 @@ struct ngx_http_agentstream_history_s {
                                                           were served */
     ngx_event_t                            event;
 
+    unsigned                               nonsense:1;     /* it is no list of
+                                                              messages */
     unsigned                               unfinished:1;   /* the last
                                                               answer is not
                                                               finished */

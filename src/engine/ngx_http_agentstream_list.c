@@ -288,8 +288,7 @@ ngx_http_agentstream_list_fail(ngx_http_agentstream_list_t *list)
         ngx_http_agentstream_outcome_unread(&outcome, NGX_DECLINED);
 
     } else {
-        ngx_http_agentstream_outcome_failed(&outcome, list->status,
-                                            "No sessions");
+        ngx_http_agentstream_outcome_failed(&outcome, list->status, NULL);
     }
 
     list->args.consumer->failed(list->args.data, &outcome);

@@ -297,8 +297,8 @@ ngx_http_agentstream_verb_check(ngx_http_agentstream_verb_t *verb,
         return NGX_DONE;
 
     default:
-        return answer->len ? ngx_http_agentstream_opencode_is_json(answer)
-                           : NGX_DONE;
+        /* a deletion, or an answer to a question or permission request */
+        return ngx_http_agentstream_opencode_is_true(answer);
     }
 }
 

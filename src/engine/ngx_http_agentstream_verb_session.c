@@ -40,7 +40,7 @@ ngx_http_agentstream_verb_list_sessions(ngx_http_agentstream_target_t *target,
 
     verb = ngx_http_agentstream_verb_create(target,
                                             NGX_HTTP_AGENTSTREAM_GET_SESSIONS,
-                                            "No sessions", handler, data);
+                                            NULL, handler, data);
     if (verb == NULL) {
         return NULL;
     }
@@ -60,8 +60,7 @@ ngx_http_agentstream_verb_create_session(ngx_http_agentstream_target_t *target,
 
     verb = ngx_http_agentstream_verb_create(target,
                                        NGX_HTTP_AGENTSTREAM_CREATE_SESSION,
-                                       ngx_http_agentstream_verb_no_session,
-                                       handler, data);
+                                       NULL, handler, data);
     if (verb == NULL) {
         return NULL;
     }

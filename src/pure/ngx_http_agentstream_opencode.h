@@ -178,9 +178,10 @@ ngx_uint_t ngx_http_agentstream_opencode_outdated(ngx_str_t *answer,
    id if session is NULL; NGX_DECLINED: it is not, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_opencode_is_session(ngx_str_t *answer,
     ngx_str_t *session);
-/* the same for a list, and for any JSON text at all */
+/* the same for a list of sessions, and for the word "true", which says that
+   something was done */
 ngx_int_t ngx_http_agentstream_opencode_is_list(ngx_str_t *answer);
-ngx_int_t ngx_http_agentstream_opencode_is_json(ngx_str_t *answer);
+ngx_int_t ngx_http_agentstream_opencode_is_true(ngx_str_t *answer);
 
 /* what a client may know of the models and agents that it can choose, as a JSON
    array, from the answer to GET config/providers or GET agent; NGX_DECLINED: it

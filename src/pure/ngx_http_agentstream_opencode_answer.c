@@ -16,6 +16,8 @@
 
 static ngx_int_t ngx_http_agentstream_opencode_is(ngx_str_t *answer,
     ngx_uint_t type, ngx_str_t *session);
+static ngx_int_t ngx_http_agentstream_opencode_names(
+    ngx_http_agentstream_json_t *json, ngx_uint_t v, ngx_str_t *session);
 static ngx_int_t ngx_http_agentstream_opencode_copy(ngx_pool_t *pool,
     ngx_str_t *id, ngx_str_t *copy);
 
@@ -113,50 +115,74 @@ ngx_http_agentstream_opencode_is_list(ngx_str_t *answer)
 
 
 ngx_int_t
-ngx_http_agentstream_opencode_is_json(ngx_str_t *answer)
+ngx_http_agentstream_opencode_is_true(ngx_str_t *answer)
 {
     return ngx_http_agentstream_opencode_is(answer,
-                                            NGX_HTTP_AGENTSTREAM_JSON_NONE,
+                                            NGX_HTTP_AGENTSTREAM_JSON_TRUE,
                                             NULL);
 }
 
-
-/* type NONE: any type will do */
 
 static ngx_int_t
 ngx_http_agentstream_opencode_is(ngx_str_t *answer, ngx_uint_t type,
     ngx_str_t *session)
 {
     ngx_int_t                    rc;
-    ngx_str_t                    id;
+    ngx_uint_t                   v;
     ngx_http_agentstream_json_t  json;
 
     ngx_memzero(&json, sizeof(ngx_http_agentstream_json_t));
 
     rc = ngx_http_agentstream_json_parse(&json, answer->data, answer->len);
 
-    if (rc == NGX_OK && type != NGX_HTTP_AGENTSTREAM_JSON_NONE
+    if (rc == NGX_OK
         && ngx_http_agentstream_json_type(&json, json.root) != type)
     {
         rc = NGX_DECLINED;
     }
 
     if (rc == NGX_OK && type == NGX_HTTP_AGENTSTREAM_JSON_OBJECT) {
-        id = ngx_http_agentstream_json_string(&json,
-                       ngx_http_agentstream_json_get(&json, json.root, "id"));
+        rc = ngx_http_agentstream_opencode_names(&json, json.root, session);
+    }
 
-        if (!ngx_http_agentstream_opencode_session_id(&id)
-            || (session
-                && (id.len != session->len
-                    || ngx_memcmp(id.data, session->data, id.len) != 0)))
+    if (rc == NGX_OK && type == NGX_HTTP_AGENTSTREAM_JSON_ARRAY) {
+
+        for (v = ngx_http_agentstream_json_first(&json, json.root);
+             v && rc == NGX_OK;
+             v = ngx_http_agentstream_json_next(&json, json.root, v))
         {
-            rc = NGX_DECLINED;
+            rc = ngx_http_agentstream_opencode_names(&json, v, NULL);
         }
     }
 
     ngx_http_agentstream_json_destroy(&json);
 
     return rc;
+}
+
+
+/* whether a value is a session, and this one, if it is not NULL */
+
+static ngx_int_t
+ngx_http_agentstream_opencode_names(ngx_http_agentstream_json_t *json,
+    ngx_uint_t v, ngx_str_t *session)
+{
+    ngx_str_t  id;
+
+    id = ngx_http_agentstream_opencode_text(json, v, "id");
+
+    if (!ngx_http_agentstream_opencode_session_id(&id)) {
+        return NGX_DECLINED;
+    }
+
+    if (session
+        && (id.len != session->len
+            || ngx_memcmp(id.data, session->data, id.len) != 0))
+    {
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
 }
 
 

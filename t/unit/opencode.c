@@ -508,24 +508,32 @@ test_answers(void)
         { "", NGX_ERROR }
     };
 
-    /* what it is: the session asked for, any session, a list, any JSON */
+    /* what it is: the session asked for, any session, a list of
+       sessions, "true" */
 
     static const struct {
         const char  *answer;
         int          ours;
         int          any;
         int          list;
-        int          json;
+        int          yes;
     } shapes[] = {
-        { "{\"id\":\"ses_a\"}", 1, 1, 0, 1 },
-        { "{\"id\":\"ses_b\"}", 0, 1, 0, 1 },
-        { "{\"id\":\"ses_aa\"}", 0, 1, 0, 1 },
-        { "{\"id\":\"msg_a\"}", 0, 0, 0, 1 },
-        { "{\"id\":1}", 0, 0, 0, 1 },
-        { "{\"ID\":\"ses_a\"}", 0, 0, 0, 1 },
-        { "[{\"id\":\"ses_a\"}]", 0, 0, 1, 1 },
-        { "\"ses_a\"", 0, 0, 0, 1 },
+        { "{\"id\":\"ses_a\"}", 1, 1, 0, 0 },
+        { "{\"id\":\"ses_b\"}", 0, 1, 0, 0 },
+        { "{\"id\":\"ses_aa\"}", 0, 1, 0, 0 },
+        { "{\"id\":\"msg_a\"}", 0, 0, 0, 0 },
+        { "{\"id\":1}", 0, 0, 0, 0 },
+        { "{\"ID\":\"ses_a\"}", 0, 0, 0, 0 },
+        { "[{\"id\":\"ses_a\"}]", 0, 0, 1, 0 },
+        { "\"ses_a\"", 0, 0, 0, 0 },
+        { "[]", 0, 0, 1, 0 },
+        { "[{\"id\":\"ses_a\"},{\"id\":\"ses_b\"}]", 0, 0, 1, 0 },
+        { "[{\"id\":\"ses_a\"},{\"a\":1}]", 0, 0, 0, 0 },
+        { "[1]", 0, 0, 0, 0 },
         { "true", 0, 0, 0, 1 },
+        { "false", 0, 0, 0, 0 },
+        { "null", 0, 0, 0, 0 },
+        { "truex", 0, 0, 0, 0 },
         { "{\"id\":\"ses_a\"}x", 0, 0, 0, 0 },
         { "[", 0, 0, 0, 0 },
         { "\x1f\x8b\x08", 0, 0, 0, 0 },
@@ -662,8 +670,8 @@ test_answers(void)
                 == NGX_OK) == shapes[i].any, shapes[i].answer);
         tap_ok((ngx_http_agentstream_opencode_is_list(&answer)
                 == NGX_OK) == shapes[i].list, shapes[i].answer);
-        tap_ok((ngx_http_agentstream_opencode_is_json(&answer)
-                == NGX_OK) == shapes[i].json, shapes[i].answer);
+        tap_ok((ngx_http_agentstream_opencode_is_true(&answer)
+                == NGX_OK) == shapes[i].yes, shapes[i].answer);
         free(answer.data);
     }
 

@@ -9,6 +9,7 @@ use warnings;
 use Cwd qw(abs_path);
 use FindBin;
 use JSON::PP;
+use MIME::Base64 qw(encode_base64);
 
 use AgentStream::Process qw(free_ports slurp wait_for);
 
@@ -41,6 +42,7 @@ sub start_real {
     $self->{real_command} = ["$root/util/opencode", '--port', $port,
         '--home', $self->{home} // "$self->{dir}/home",
         '--workspace', $self->{workspace}, '--model-url', $url,
+        '--password', $self->{password} // '',
         '--config', $json->encode($self->{config} // {})];
 
     return $self->serve_real($port);
@@ -54,11 +56,21 @@ sub serve_real {
                         @{ $self->{real_command} });
 
     wait_for(sub {
-        ($self->request('GET', '/session', port => $port)->status() // 0)
-            == 200
+        ($self->request('GET', '/session', port => $port, headers =>
+            $self->password())->status() // 0) == 200
     }, 120) or die "OpenCode does not answer\n";
 
     return $port;
+}
+
+
+# the header that its password needs
+
+sub password {
+    my ($self) = @_;
+
+    return defined $self->{password} ? { Authorization => 'Basic '
+        . encode_base64("opencode:$self->{password}", '') } : {};
 }
 
 
