@@ -79,8 +79,9 @@ void
 ngx_http_agentstream_record_pack(ngx_http_agentstream_packed_t *packed,
     ngx_http_agentstream_record_t *record, u_char *p)
 {
-    packed->json = record->json.len;
-    packed->text = record->text.len;
+    uint32_t  len;
+
+    packed->len = record->json.len + record->text.len;
     packed->part = record->part;
     packed->origin = record->origin.len;
     packed->type = record->type;
@@ -88,6 +89,9 @@ ngx_http_agentstream_record_pack(ngx_http_agentstream_packed_t *packed,
     packed->pieces = 0;
 
     if (record->nholes) {
+        /* nothing of this is aligned */
+        len = record->text.len;
+        p = ngx_cpymem(p, &len, sizeof(uint32_t));
         p = ngx_cpymem(p, record->holes, record->nholes * sizeof(uint32_t));
     }
 
@@ -101,21 +105,27 @@ void
 ngx_http_agentstream_record_unpack(ngx_http_agentstream_record_t *record,
     ngx_http_agentstream_packed_t *packed, u_char *data, u_char *p)
 {
+    uint32_t  len;
+
+    len = 0;
+
     record->type = packed->type;
     record->part = packed->part;
     record->nholes = packed->nholes;
 
-    record->json.data = data;
-    record->json.len = packed->json;
-    record->text.data = data + packed->json;
-    record->text.len = packed->text;
-
     if (record->nholes) {
-        /* the holes are not aligned */
-        ngx_memcpy(record->holes, p, record->nholes * sizeof(uint32_t));
+        ngx_memcpy(&len, p, sizeof(uint32_t));
+        ngx_memcpy(record->holes, p + sizeof(uint32_t),
+                   record->nholes * sizeof(uint32_t));
     }
 
-    record->origin.data = p + record->nholes * sizeof(uint32_t);
+    record->json.data = data;
+    record->json.len = packed->len - len;
+    record->text.data = data + record->json.len;
+    record->text.len = len;
+
+    record->origin.data = p
+                          + ngx_http_agentstream_record_holes(record->nholes);
     record->origin.len = packed->origin;
 }
 
@@ -143,21 +153,24 @@ ngx_http_agentstream_record_read(ngx_http_agentstream_record_t *record,
         || packed.type >= NGX_HTTP_AGENTSTREAM_RECORD_TYPES
         || packed.nholes > NGX_HTTP_AGENTSTREAM_RECORD_HOLES
         || packed.pieces
-        || (uint64_t) packed.json + packed.text
-           + ngx_http_agentstream_packed_extra(&packed)
+        || (uint64_t) packed.len + ngx_http_agentstream_packed_extra(&packed)
            != rest)
     {
         return NGX_ERROR;
     }
 
-    ngx_http_agentstream_record_unpack(record, &packed, p,
-                                       p + packed.json + packed.text);
+    ngx_http_agentstream_record_unpack(record, &packed, p, p + packed.len);
+
+    if (record->text.len > packed.len) {
+        return NGX_ERROR;
+    }
+
     record->seq = 0;
     last = 0;
 
     for (i = 0; i < record->nholes; i++) {
 
-        if (record->holes[i] < last || record->holes[i] > packed.json) {
+        if (record->holes[i] < last || record->holes[i] > record->json.len) {
             return NGX_ERROR;
         }
 
@@ -183,7 +196,7 @@ ngx_http_agentstream_record_next(ngx_http_agentstream_records_t *records,
     packed = (ngx_http_agentstream_packed_t *) records->pos;
 
     p = (u_char *) (packed + 1);
-    len = packed->json + packed->text;
+    len = packed->len;
 
     ngx_http_agentstream_record_unpack(record, packed, p, p + len);
 

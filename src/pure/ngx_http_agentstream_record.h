@@ -96,13 +96,13 @@ u_char *ngx_http_agentstream_record_slice(u_char *p,
 
 
 /*
- * A record as it is kept: this, aligned to 8 bytes, followed by json, text,
- * holes and origin.
+ * A record as it is kept: this, aligned to 4 bytes, followed by json, text,
+ * if there are holes the length of text and the holes, and origin.  Most
+ * records are chunks of a few letters, so that every byte here counts.
  */
 
 typedef struct {
-    uint32_t                             json;     /* length */
-    uint32_t                             text;     /* length */
+    uint32_t                             len;      /* of json and text */
     uint32_t                             part;
     uint16_t                             origin;   /* length, at most 256 */
     unsigned                             type:8;
@@ -111,16 +111,22 @@ typedef struct {
                                                       text are elsewhere */
 } ngx_http_agentstream_packed_t;
 
+/* bytes of the holes, with the length of what is inserted there */
+#define ngx_http_agentstream_record_holes(nholes)                             \
+    ((nholes) ? ((nholes) + 1) * sizeof(uint32_t) : 0)
+
 /* bytes that follow json and text */
 #define ngx_http_agentstream_record_extra(record)                             \
-    ((record)->nholes * sizeof(uint32_t) + (record)->origin.len)
+    (ngx_http_agentstream_record_holes((record)->nholes)                      \
+     + (record)->origin.len)
 
 #define ngx_http_agentstream_packed_extra(packed)                             \
-    ((packed)->nholes * sizeof(uint32_t) + (packed)->origin)
+    (ngx_http_agentstream_record_holes((packed)->nholes) + (packed)->origin)
 
 /* the size of a record with size bytes after the header */
 #define ngx_http_agentstream_packed_size(size)                                \
-    ngx_align(sizeof(ngx_http_agentstream_packed_t) + (size), 8)
+    ngx_align(sizeof(ngx_http_agentstream_packed_t) + (size),                 \
+              sizeof(uint32_t))
 
 /* fills in the header, and writes what follows json and text to p */
 void ngx_http_agentstream_record_pack(ngx_http_agentstream_packed_t *packed,

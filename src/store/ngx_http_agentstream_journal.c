@@ -25,8 +25,7 @@
 
 
 /* length of JSON and text */
-#define ngx_http_agentstream_journal_len(packed)                              \
-    ((packed)->json + (packed)->text)
+#define ngx_http_agentstream_journal_len(packed)  ((packed)->len)
 
 /* bytes of them in the block: a record in pieces has a pointer to the first
    piece there instead */
@@ -52,6 +51,7 @@ static ngx_http_agentstream_piece_t *ngx_http_agentstream_journal_add_piece(
     size_t len, size_t limit);
 static void ngx_http_agentstream_journal_publish(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node,
+    ngx_http_agentstream_record_t *record,
     ngx_http_agentstream_packed_t *packed);
 static void ngx_http_agentstream_journal_empty_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
@@ -154,7 +154,7 @@ ngx_http_agentstream_journal_append(ngx_http_agentstream_zone_t *zone,
                                      (u_char *) (packed + 1)
                                      + record->json.len + record->text.len);
 
-    ngx_http_agentstream_journal_publish(zone, node, packed);
+    ngx_http_agentstream_journal_publish(zone, node, record, packed);
 }
 
 
@@ -165,9 +165,10 @@ ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
 {
     u_char                         *p, *data, *last;
     ngx_http_agentstream_block_t   *block;
-    ngx_http_agentstream_piece_t   *old, *piece, **next;
+    ngx_http_agentstream_piece_t   *old, *piece, *first, **next;
     ngx_http_agentstream_packed_t  *packed;
 
+    first = NULL;
     data = record->json.data;
     last = data + record->json.len + record->text.len;
 
@@ -196,7 +197,7 @@ ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
     packed->pieces = 1;
 
     old = block->pieces;
-    next = (ngx_http_agentstream_piece_t **) p;
+    next = &first;
 
     while (data != last) {
         piece = ngx_http_agentstream_journal_add_piece(zone, node,
@@ -212,7 +213,10 @@ ngx_http_agentstream_journal_append_pieces(ngx_http_agentstream_zone_t *zone,
         next = &piece->next;
     }
 
-    ngx_http_agentstream_journal_publish(zone, node, packed);
+    /* p is not aligned */
+    ngx_memcpy(p, &first, sizeof(ngx_http_agentstream_piece_t *));
+
+    ngx_http_agentstream_journal_publish(zone, node, record, packed);
 
     return NGX_OK;
 
@@ -275,15 +279,16 @@ ngx_http_agentstream_journal_add_piece(ngx_http_agentstream_zone_t *zone,
 
 static void
 ngx_http_agentstream_journal_publish(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_node_t *node, ngx_http_agentstream_packed_t *packed)
+    ngx_http_agentstream_node_t *node, ngx_http_agentstream_record_t *record,
+    ngx_http_agentstream_packed_t *packed)
 {
     size_t  size;
 
     size = ngx_http_agentstream_journal_size(packed);
 
     ngx_http_agentstream_zone_count(zone, PACKETS, 1);
-    ngx_http_agentstream_zone_count(zone, BYTES, packed->json
-                                             + packed->nholes * packed->text);
+    ngx_http_agentstream_zone_count(zone, BYTES,
+                                    ngx_http_agentstream_record_len(record));
 
     ngx_http_agentstream_zone_lock(zone);
 
@@ -602,10 +607,9 @@ ngx_http_agentstream_journal_copy(u_char *dst,
     p = (u_char *) (packed + 1);
     dst = (u_char *) (whole + 1);
 
-    for (piece = *(ngx_http_agentstream_piece_t **) p;
-         piece;
-         piece = piece->next)
-    {
+    ngx_memcpy(&piece, p, sizeof(ngx_http_agentstream_piece_t *));
+
+    for ( /* void */ ; piece; piece = piece->next) {
         dst = ngx_cpymem(dst, piece->data, piece->len);
     }
 

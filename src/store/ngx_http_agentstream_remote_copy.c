@@ -280,16 +280,13 @@ ngx_http_agentstream_remote_append(ngx_http_agentstream_zone_t *zone,
     size_t                          len;
     u_char                         *p, *data;
     ngx_int_t                       rc;
-    ngx_http_agentstream_packed_t   head;
     ngx_http_agentstream_record_t   record;
 
     if (ngx_http_agentstream_record_read(&record, packed) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(&head, packed->data, sizeof(ngx_http_agentstream_packed_t));
-
-    len = head.json + head.text;
+    len = record.json.len + record.text.len;
     data = packed->data + sizeof(ngx_http_agentstream_packed_t);
 
     ngx_http_agentstream_zone_count(zone, COPIED, 1);

@@ -299,13 +299,13 @@ ngx_http_agentstream_remote_put_records(ngx_http_agentstream_remote_put_t *put)
     for (i = 0; i < put->nrecords; i++) {
         packed = (ngx_http_agentstream_packed_t *) p;
 
-        len = sizeof(ngx_http_agentstream_packed_t) + packed->json
-              + packed->text + ngx_http_agentstream_packed_extra(packed);
+        len = packed->len + ngx_http_agentstream_packed_extra(packed);
 
         put->argv[put->argc].data = p;
-        put->argv[put->argc++].len = len;
+        put->argv[put->argc++].len = sizeof(ngx_http_agentstream_packed_t)
+                                     + len;
 
-        p += ngx_align(len, 8);
+        p += ngx_http_agentstream_packed_size(len);
     }
 }
 

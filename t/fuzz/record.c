@@ -59,7 +59,8 @@ fuzz_record(u_char *data, size_t size)
     ngx_memzero(&packed, sizeof(packed));
     ngx_http_agentstream_record_pack(&packed, &record, again);
     check(ngx_memcmp(again, data + size - len, len) == 0);
-    check(packed.json == record.json.len && packed.type == record.type);
+    check(packed.len == record.json.len + record.text.len
+          && packed.type == record.type);
     free(again);
 }
 

@@ -109,7 +109,7 @@ static size_t
 record_size(record_t *record)
 {
     return record->json + record->text + record->origin
-           + record->nholes * sizeof(uint32_t);
+           + ngx_http_agentstream_record_holes(record->nholes);
 }
 
 

@@ -630,8 +630,8 @@ test_shared(void)
                                                                     f.seq - 1),
                                                  "rawOutput"), "error")), out,
                "an error in two places");
-    tap_is(f.bytes - bytes - (f.kept - kept), 100 - 2 * sizeof(uint32_t),
-           "is kept once, with two holes");
+    tap_is(f.bytes - bytes - (f.kept - kept), 100 - 3 * sizeof(uint32_t),
+           "is kept once, with its length and two holes");
 
     shown = f.seq;
     finish("end end_turn", "end");

@@ -181,9 +181,9 @@ change_type(u_char *data)
 
 
 static void
-change_json(u_char *data)
+change_len(u_char *data)
 {
-    ((ngx_http_agentstream_packed_t *) data)->json = 0xfffffff0;
+    ((ngx_http_agentstream_packed_t *) data)->len = 0xfffffff0;
 }
 
 
@@ -194,10 +194,19 @@ change_holes(u_char *data)
 }
 
 
+/* what follows JSON and text: the length of the text, the hole */
+
+static void
+change_text(u_char *data)
+{
+    data[sizeof(ngx_http_agentstream_packed_t) + 11] = 12;
+}
+
+
 static void
 change_hole(u_char *data)
 {
-    data[sizeof(ngx_http_agentstream_packed_t) + 11] = 200;
+    data[sizeof(ngx_http_agentstream_packed_t) + 15] = 200;
 }
 
 
@@ -256,8 +265,9 @@ main(void)
     record_is(NGX_ERROR, 1, NULL, "too long");
     record_is(NGX_ERROR, -30, NULL, "less than its head");
     record_is(NGX_ERROR, 0, change_type, "no such type");
-    record_is(NGX_ERROR, 0, change_json, "a length that overflows");
+    record_is(NGX_ERROR, 0, change_len, "a length that overflows");
     record_is(NGX_ERROR, 0, change_holes, "too many holes");
+    record_is(NGX_ERROR, 0, change_text, "a text that is longer than all");
     record_is(NGX_ERROR, 0, change_hole, "a hole outside");
     record_is(NGX_ERROR, 0, change_pieces, "pieces");
 

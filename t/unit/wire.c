@@ -11,7 +11,8 @@
  * with the text twice, a record is not found where the one before it ends, what
  * is packed comes out differently, a size is too small, an id is written
  * without a number or is missing with one, an array has a comma too many or no
- * brackets when it is empty, or an error alone is made an array.
+ * brackets when it is empty, an error alone is made an array, or a record has a
+ * longer header or is aligned to more than 4 bytes.
  */
 
 
@@ -166,13 +167,56 @@ packed(const char *json, const char *text, const char *whole)
 static void
 test_packed(void)
 {
-    tap_is(sizeof(ngx_http_agentstream_packed_t), 16,
+    tap_is(sizeof(ngx_http_agentstream_packed_t), 12,
            "what a record takes beside its bytes");
 
     packed("{\"a\":1}", "", "{\"a\":1}");
     packed("{\"a\":\"@\",\"b\":\"@\"}", "xyz", "{\"a\":\"xyz\",\"b\":\"xyz\"}");
     packed("{\"a\":\"@\",\"b\":{\"c\":\"@\",\"d\":2},\"e\":[\"@\"]}", "\\n",
            "{\"a\":\"\\n\",\"b\":{\"c\":\"\\n\",\"d\":2},\"e\":[\"\\n\"]}");
+}
+
+
+/* most records are chunks: one takes at least 16 % less than its event, however
+   it has to be aligned */
+
+static void
+test_small(void)
+{
+    size_t                          size, kept;
+    u_char                          buf[512];
+    ngx_uint_t                      n;
+    ngx_http_agentstream_wire_t    *wire;
+    ngx_http_agentstream_record_t   record;
+
+    static const char  chunk[] =
+        "{\"type\":\"agent_message_chunk\","
+        "\"timestamp\":\"2026-01-22T00:11:51.712Z\","
+        "\"sessionUpdate\":\"agent_message_chunk\","
+        "\"messageId\":\"msg_1e28df805001ST5r7c95iekPJ5\","
+        "\"content\":{\"type\":\"text\",\"text\":\"Linen \","
+        "\"annotations\":null},\"_meta\":null}";
+
+    wire = &ngx_http_agentstream_wire_events;
+
+    memset(&state, 0, sizeof(state));
+    state.turn = tap_str("msg_1e28df805001ST5r7c95iekPJ5");
+
+    record = make(100, chunk, "");
+    ngx_str_null(&record.origin);
+
+    for (n = 0; n < 4; n++) {
+        size = wire->record(&state, buf, &record) - buf;
+        kept = ngx_http_agentstream_packed_size(record.json.len);
+
+        tap_ok(kept * 100 <= size * 84,
+               "a chunk takes %lu bytes, its event %lu",
+               (unsigned long) kept, (unsigned long) size);
+
+        record.json.len--;
+    }
+
+    free(record.json.data);
 }
 
 
@@ -331,6 +375,7 @@ main(void)
 {
     test_names();
     test_packed();
+    test_small();
     test_sliced();
     test_events();
     test_plain();
