@@ -173,6 +173,7 @@ ngx_http_agentstream_request_chat_continue(
     c->answers.handler = ngx_http_agentstream_request_chat_read;
 
     c->req->data = c;
+    c->req->context = &c->chat;
 
     rc = ngx_http_agentstream_request_check_answers(&c->answers, turn, &state);
 

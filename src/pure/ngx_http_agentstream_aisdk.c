@@ -42,6 +42,8 @@ static size_t ngx_http_agentstream_aisdk_size(
 static u_char *ngx_http_agentstream_aisdk_record(
     ngx_http_agentstream_wire_state_t *state, u_char *p,
     ngx_http_agentstream_record_t *record);
+static void ngx_http_agentstream_aisdk_pass(
+    ngx_http_agentstream_aisdk_state_t *s, uint64_t seq);
 static u_char *ngx_http_agentstream_aisdk_other(
     ngx_http_agentstream_aisdk_state_t *s, u_char *p,
     ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
@@ -64,6 +66,8 @@ static u_char *ngx_http_agentstream_aisdk_failed(
 static u_char *ngx_http_agentstream_aisdk_retry(u_char *p, ngx_uint_t msec);
 static u_char *ngx_http_agentstream_aisdk_end(
     ngx_http_agentstream_wire_state_t *state, u_char *p);
+static u_char *ngx_http_agentstream_aisdk_paused(
+    ngx_http_agentstream_aisdk_state_t *s, u_char *p);
 static size_t ngx_http_agentstream_aisdk_error_size(
     ngx_http_agentstream_wire_state_t *state,
     ngx_http_agentstream_record_t *record);
@@ -143,6 +147,12 @@ ngx_http_agentstream_aisdk_size(ngx_http_agentstream_wire_state_t *state,
     size = NGX_HTTP_AGENTSTREAM_AISDK_CHUNK + state->turn.len
            + ngx_http_agentstream_record_len(record);
 
+    if (state->request && record->seq <= 1) {
+        /* the first one brings the list of ends into what is pending */
+        size += ngx_http_agentstream_aisdk_ends(
+                         (ngx_http_agentstream_aisdk_chat_t *) state->request);
+    }
+
     if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE
         || record->type == NGX_HTTP_AGENTSTREAM_RECORD_THOUGHT)
     {
@@ -166,11 +176,7 @@ ngx_http_agentstream_aisdk_record(ngx_http_agentstream_wire_state_t *state,
 
     s = (ngx_http_agentstream_aisdk_state_t *) state;
 
-    if (s->past && !state->silent) {
-        ngx_http_agentstream_aisdk_continue(s);
-    }
-
-    s->past = state->silent;
+    ngx_http_agentstream_aisdk_pass(s, record->seq);
     s->seq = record->seq;
 
     if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE
@@ -197,6 +203,39 @@ ngx_http_agentstream_aisdk_record(ngx_http_agentstream_wire_state_t *state,
     ngx_http_agentstream_aisdk_waits(s);
 
     return p;
+}
+
+
+/* where the client's responses have ended, and what they looked like, is a part
+   of what it has */
+
+static void
+ngx_http_agentstream_aisdk_pass(ngx_http_agentstream_aisdk_state_t *s,
+    uint64_t seq)
+{
+    uint64_t                           *ends;
+    ngx_http_agentstream_aisdk_chat_t  *chat;
+
+    chat = s->state.request;
+
+    if (chat && s->seq == 0) {
+        s->state.pending = ngx_http_agentstream_aisdk_ends(chat);
+    }
+
+    if (chat && s->state.silent) {
+        ends = chat->ends.elts;
+
+        while (s->nends < chat->ends.nelts && seq > ends[s->nends]) {
+            s->nends++;
+            ngx_http_agentstream_aisdk_continue(s, 1);
+        }
+    }
+
+    if (s->past && !s->state.silent) {
+        ngx_http_agentstream_aisdk_continue(s, 0);
+    }
+
+    s->past = s->state.silent;
 }
 
 
@@ -497,6 +536,7 @@ ngx_http_agentstream_aisdk_reset(ngx_http_agentstream_aisdk_state_t *s,
     s->tools.nelts = 0;
     s->asks.nelts = 0;
     s->state.pending = 0;
+    s->again = 1;
 
     return told ? ngx_http_agentstream_aisdk_data(s, p, record, json,
                               &ngx_http_agentstream_aisdk_datas[record->type])
@@ -583,15 +623,42 @@ ngx_http_agentstream_aisdk_end(ngx_http_agentstream_wire_state_t *state,
         p = ngx_http_agentstream_aisdk_show(s, p);
         p = ngx_http_agentstream_aisdk_end_step(s, p);
 
-        /* the client sends this with its answer */
-
-        p = ngx_sprintf(p, "data: {\"type\":\"finish\","
-                        "\"finishReason\":\"tool-calls\",\"messageMetadata\":"
-                        "{\"agentstream\":{\"turn\":\"%V\",\"seq\":%uL}}}\n\n",
-                        &state->turn, s->seq);
+        p = ngx_http_agentstream_aisdk_paused(s, p);
     }
 
     return ngx_http_agentstream_aisdk_cpy(p, "data: [DONE]\n\n");
+}
+
+
+/* the client sends the metadata with its answer; a list that is empty replaces
+   one that it has from another reading */
+
+static u_char *
+ngx_http_agentstream_aisdk_paused(ngx_http_agentstream_aisdk_state_t *s,
+    u_char *p)
+{
+    uint64_t                           *ends;
+    ngx_uint_t                          i;
+    ngx_http_agentstream_aisdk_chat_t  *chat;
+
+    p = ngx_sprintf(p, "data: {\"type\":\"finish\","
+                    "\"finishReason\":\"tool-calls\",\"messageMetadata\":"
+                    "{\"agentstream\":{\"turn\":\"%V\",\"seq\":%uL,"
+                    "\"ends\":[", &s->state.turn, s->seq);
+
+    chat = s->state.request;
+
+    if (chat && !s->again) {
+        ends = chat->ends.elts;
+
+        for (i = 0; i < chat->ends.nelts; i++) {
+            p = ngx_sprintf(p, "%uL,", ends[i]);
+        }
+
+        p = ngx_sprintf(p, "%uL", chat->seq);
+    }
+
+    return ngx_http_agentstream_aisdk_cpy(p, "]}}}\n\n");
 }
 
 

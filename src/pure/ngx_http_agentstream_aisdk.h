@@ -22,7 +22,8 @@
  */
 
 
-/* a turn as a UI message stream; it ends when something is asked */
+/* a turn as a UI message stream; it ends when something is asked.  The request
+   of its state is the aisdk_chat_t that it continues, or NULL */
 extern ngx_http_agentstream_wire_t  ngx_http_agentstream_aisdk_wire;
 /* an error alone: its sentence, as the library shows it */
 extern ngx_http_agentstream_wire_t  ngx_http_agentstream_aisdk_error;
@@ -36,9 +37,11 @@ typedef struct {
     ngx_str_t                            prompt;
 
     /* no new message: the turn that the client continues, the last record of it
-       that the client has, and what it has answered */
+       that the client has, the last records of the responses before that one,
+       in ascending order, and what it has answered */
     ngx_str_t                            turn;
     uint64_t                             seq;
+    ngx_array_t                          ends;     /* of uint64_t */
     ngx_array_t                          answers;  /* of body_answer_t */
 
     ngx_http_agentstream_fields_error_t  error;

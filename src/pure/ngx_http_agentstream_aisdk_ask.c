@@ -420,16 +420,19 @@ ngx_http_agentstream_aisdk_show_question(u_char *p,
 
 /*
  * The client has a response that ended with the record before, as aisdk_end()
- * has written it, and continues with another one.
+ * has written it, and continues with another one.  If it has that one as well,
+ * it had answered then.
  */
 
 void
-ngx_http_agentstream_aisdk_continue(ngx_http_agentstream_aisdk_state_t *s)
+ngx_http_agentstream_aisdk_continue(ngx_http_agentstream_aisdk_state_t *s,
+    ngx_uint_t earlier)
 {
     ngx_str_t                          *id;
     ngx_uint_t                          i, n;
     ngx_http_agentstream_json_hash_t    hash;
     ngx_http_agentstream_aisdk_ask_t   *asks;
+    ngx_http_agentstream_aisdk_chat_t  *chat;
     ngx_http_agentstream_aisdk_tool_t  *tool;
 
     s->nsteps += ngx_http_agentstream_aisdk_arrange(s);
@@ -439,6 +442,7 @@ ngx_http_agentstream_aisdk_continue(ngx_http_agentstream_aisdk_state_t *s)
 
     for (i = 0; i < s->asks.nelts; i++) {
         asks[i].shown = 1;
+        asks[i].answered = earlier;
 
         tool = ngx_http_agentstream_aisdk_tool_find(s, asks[i].part);
 
@@ -459,5 +463,7 @@ ngx_http_agentstream_aisdk_continue(ngx_http_agentstream_aisdk_state_t *s)
     s->open = 0;
     s->started = 0;
     s->step = (s->asks.nelts != 0);
-    s->state.pending = 0;
+
+    chat = s->state.request;
+    s->state.pending = chat ? ngx_http_agentstream_aisdk_ends(chat) : 0;
 }

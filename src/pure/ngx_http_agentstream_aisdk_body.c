@@ -19,7 +19,9 @@
 #include "ngx_http_agentstream_opencode.h"
 
 
-#define NGX_HTTP_AGENTSTREAM_AISDK_ID_MAX  128
+#define NGX_HTTP_AGENTSTREAM_AISDK_ID_MAX    128
+/* how often a client can answer in one turn */
+#define NGX_HTTP_AGENTSTREAM_AISDK_ENDS_MAX  4096
 
 
 /* exists while the body is read; fields.data points to it */
@@ -53,6 +55,8 @@ static ngx_int_t ngx_http_agentstream_aisdk_body_part(
     ngx_uint_t part);
 static ngx_int_t ngx_http_agentstream_aisdk_body_assistant(
     ngx_http_agentstream_aisdk_ctx_t *ctx, ngx_uint_t message);
+static ngx_int_t ngx_http_agentstream_aisdk_body_ends(
+    ngx_http_agentstream_aisdk_ctx_t *ctx, ngx_uint_t list);
 static ngx_int_t ngx_http_agentstream_aisdk_body_approval(
     ngx_http_agentstream_aisdk_ctx_t *ctx, ngx_uint_t part);
 static ngx_int_t ngx_http_agentstream_aisdk_body_output(
@@ -93,7 +97,8 @@ ngx_http_agentstream_aisdk_chat(ngx_pool_t *pool, ngx_str_t *text,
 
     if (ngx_array_init(&chat->answers, pool, 2,
                        sizeof(ngx_http_agentstream_body_answer_t))
-        != NGX_OK)
+        != NGX_OK
+        || ngx_array_init(&chat->ends, pool, 2, sizeof(uint64_t)) != NGX_OK)
     {
         return NGX_ERROR;
     }
@@ -421,6 +426,12 @@ ngx_http_agentstream_aisdk_body_assistant(
         return NGX_ERROR;
     }
 
+    rc = ngx_http_agentstream_aisdk_body_ends(ctx,
+                              ngx_http_agentstream_json_get(json, v, "ends"));
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
     parts = ngx_http_agentstream_json_get(json, message, "parts");
 
     if (ngx_http_agentstream_json_type(json, parts)
@@ -455,6 +466,64 @@ ngx_http_agentstream_aisdk_body_assistant(
     }
 
     return NGX_OK;
+}
+
+
+/* a list that is not there is an empty one */
+
+static ngx_int_t
+ngx_http_agentstream_aisdk_body_ends(ngx_http_agentstream_aisdk_ctx_t *ctx,
+    ngx_uint_t list)
+{
+    int64_t                       last, seq;
+    uint64_t                     *end;
+    ngx_uint_t                    v;
+    ngx_array_t                  *ends;
+    ngx_http_agentstream_json_t  *json;
+
+    json = &ctx->fields.json;
+    ends = &ctx->chat->ends;
+    last = 0;
+
+    if (list == 0) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_agentstream_json_type(json, list)
+        != NGX_HTTP_AGENTSTREAM_JSON_ARRAY)
+    {
+        goto refused;
+    }
+
+    for (v = ngx_http_agentstream_json_first(json, list);
+         v;
+         v = ngx_http_agentstream_json_next(json, list, v))
+    {
+        seq = ngx_http_agentstream_json_integer(json, v, 0);
+
+        if (seq <= last || (uint64_t) seq >= ctx->chat->seq
+            || ends->nelts == NGX_HTTP_AGENTSTREAM_AISDK_ENDS_MAX)
+        {
+            goto refused;
+        }
+
+        end = ngx_array_push(ends);
+        if (end == NULL) {
+            return NGX_ERROR;
+        }
+
+        *end = seq;
+        last = seq;
+    }
+
+    return NGX_OK;
+
+refused:
+
+    return ngx_http_agentstream_fields_refuse(&ctx->fields,
+               "\"ends\" in the metadata of the last message must be at most "
+               "%d numbers in ascending order, below \"seq\"",
+               NGX_HTTP_AGENTSTREAM_AISDK_ENDS_MAX);
 }
 
 

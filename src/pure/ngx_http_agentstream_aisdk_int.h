@@ -30,6 +30,10 @@
 #define ngx_http_agentstream_aisdk_cpy(p, text)                               \
     ngx_cpymem(p, text, sizeof(text) - 1)
 
+/* the bytes of a list of the earlier ends */
+#define ngx_http_agentstream_aisdk_ends(chat)                                 \
+    (((chat)->ends.nelts + 1) * (NGX_INT64_LEN + 1))
+
 #define ngx_http_agentstream_aisdk_same(a, b)                                 \
     ((a)->hash == (b)->hash && (a)->len == (b)->len)
 
@@ -75,6 +79,8 @@ typedef struct {
     ngx_uint_t                           part;     /* of that text */
     ngx_uint_t                           ntexts;   /* its id */
     ngx_uint_t                           nsteps;
+    ngx_uint_t                           nends;    /* of the request's ends,
+                                                      those that were passed */
 
     size_t                               message_len;
     u_char                               message[
@@ -85,6 +91,9 @@ typedef struct {
     unsigned                             step:1;       /* a step is open */
     unsigned                             past:1;       /* the last record was
                                                           silent */
+    unsigned                             again:1;      /* the turn is told from
+                                                          its beginning, after
+                                                          a reset */
 
     ngx_array_t                          tools;
     ngx_array_t                          asks;
@@ -135,9 +144,10 @@ ngx_uint_t ngx_http_agentstream_aisdk_asks(
 
 void ngx_http_agentstream_aisdk_asked(ngx_http_agentstream_aisdk_state_t *s,
     ngx_http_agentstream_record_t *record, ngx_http_agentstream_json_t *json);
-/* the client continues after a response that ended with something asked */
+/* the client has continued after a response that ended with something asked;
+   earlier: with another response that it has, too */
 void ngx_http_agentstream_aisdk_continue(
-    ngx_http_agentstream_aisdk_state_t *s);
+    ngx_http_agentstream_aisdk_state_t *s, ngx_uint_t earlier);
 /* whether the response ends if there is nothing more for now */
 void ngx_http_agentstream_aisdk_waits(ngx_http_agentstream_aisdk_state_t *s);
 

@@ -7,10 +7,10 @@
 /*
  * The AI SDK.  The first byte chooses: any body of a client, of which an
  * accepted one yields a valid name, and a prompt or answers; or any sequence of
- * records, with the place where an earlier response has ended.  Then everything
- * that is written fits the size that was asked for, each chunk is valid JSON,
- * deltas belong to a text that is open, outputs to a call that was announced,
- * and nothing follows the finish but the end.
+ * records, in as many responses as a client needs that answers all that it is
+ * asked.  Then everything that is written fits the size that was asked for,
+ * each chunk is valid JSON, deltas belong to a text that is open, outputs to a
+ * call that the client was told of, and nothing follows the finish but the end.
  */
 
 
@@ -111,9 +111,7 @@ fuzz_call(response_t *r, const char *id, ngx_uint_t announces)
         }
     }
 
-    /* a response that continues may tell of calls of the earlier one */
-
-    check(announces || r->continued);
+    check(announces);
 
     if (r->ncalls < NAMES) {
         snprintf(r->calls[r->ncalls++], sizeof(r->calls[0]), "%s", id);
@@ -290,53 +288,39 @@ fuzz_record(ngx_http_agentstream_record_t *record, char *json, unsigned type,
 }
 
 
-static void
-fuzz_turn(const uint8_t *data, size_t size)
+/* one response to a client that has the turn up to chat->seq; how it ended: the
+   number of its last record if the client has to answer, or 0 */
+
+static uint64_t
+fuzz_response(response_t *r, ngx_http_agentstream_aisdk_chat_t *chat,
+    ngx_array_t *answered, const uint8_t *data, size_t n)
 {
     char                                json[1024];
-    size_t                              i, n, skip, room, before;
+    size_t                              i, room, before;
     u_char                             *buf, *p;
-    ngx_str_t                           id;
-    response_t                          r;
     ngx_pool_t                         *pool;
-    ngx_array_t                         answered;
     ngx_http_agentstream_wire_t        *wire;
     ngx_http_agentstream_record_t       record;
     ngx_http_agentstream_wire_state_t  *state;
 
-    if (size < 2) {
-        return;
-    }
-
-    skip = data[0] % 16;
-    n = (size - 1) / 2;
-    data++;
-
     wire = &ngx_http_agentstream_aisdk_wire;
     pool = ngx_create_pool(1024, &ngx_unit_log);
-
-    ngx_memzero(&r, sizeof(response_t));
 
     state = ngx_pcalloc(pool, wire->state_size);
     state->pool = pool;
     ngx_str_set(&state->turn, "msg_t");
 
-    if (skip) {
-        ngx_str_set(&id, "que_1");
-        ngx_array_init(&answered, pool, 1, sizeof(ngx_str_t));
-        *(ngx_str_t *) ngx_array_push(&answered) = id;
-        state->answered = &answered;
-        r.continued = 1;
+    if (chat->seq) {
+        state->answered = answered;
+        state->request = chat;
     }
-
-    record.type = 0;
 
     for (i = 0; i < n; i++) {
 
         fuzz_record(&record, json, data[2 * i], data[2 * i + 1]);
 
         record.seq = i + 1;
-        state->silent = (record.seq <= skip);
+        state->silent = (record.seq <= chat->seq);
 
         before = state->pending;
         room = wire->size(state, &record);
@@ -350,14 +334,16 @@ fuzz_turn(const uint8_t *data, size_t size)
         check(!state->failed);
 
         if (!state->silent) {
-            fuzz_chunks(&r, buf, p);
+            fuzz_chunks(r, buf, p);
         }
 
         free(buf);
 
-        if (ngx_http_agentstream_record_terminal(record.type)
-            && !state->silent)
+        if (!state->silent
+            && (ngx_http_agentstream_record_terminal(record.type)
+                || (state->waits && (data[2 * i] & 0x80))))
         {
+            i++;
             break;
         }
     }
@@ -367,10 +353,69 @@ fuzz_turn(const uint8_t *data, size_t size)
 
     check((size_t) (p - buf) <= wire->end_size + state->pending);
 
-    fuzz_chunks(&r, buf, p);
-    check(r.over);
-
+    fuzz_chunks(r, buf, p);
+    check(r->over);
     free(buf);
+
+    i = state->waits ? i : 0;
+    ngx_destroy_pool(pool);
+
+    return i;
+}
+
+
+/* a client that answers all that it is asked, and knows what it was told */
+
+static void
+fuzz_turn(const uint8_t *data, size_t size)
+{
+    uint64_t                            seq;
+    response_t                          r;
+    ngx_uint_t                          i;
+    ngx_pool_t                         *pool;
+    ngx_array_t                         answered;
+    ngx_http_agentstream_aisdk_chat_t   chat;
+
+    static ngx_str_t  ids[] = {
+        ngx_string("que_0"), ngx_string("que_1"), ngx_string("que_2"),
+        ngx_string("per_0"), ngx_string("per_1"), ngx_string("per_2")
+    };
+
+    pool = ngx_create_pool(1024, &ngx_unit_log);
+
+    ngx_memzero(&r, sizeof(response_t));
+    ngx_memzero(&chat, sizeof(ngx_http_agentstream_aisdk_chat_t));
+
+    ngx_array_init(&chat.ends, pool, 1, sizeof(uint64_t));
+    ngx_array_init(&answered, pool, 1, sizeof(ngx_str_t));
+
+    for (i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        *(ngx_str_t *) ngx_array_push(&answered) = ids[i];
+    }
+
+    for ( ;; ) {
+        seq = fuzz_response(&r, &chat, &answered, data, size / 2);
+
+        if (seq <= chat.seq) {
+            break;
+        }
+
+        if (chat.seq) {
+            *(uint64_t *) ngx_array_push(&chat.ends) = chat.seq;
+        }
+
+        chat.seq = seq;
+
+        /* it keeps the calls */
+
+        r.open[0] = '\0';
+        r.started = 0;
+        r.step = 0;
+        r.finished = 0;
+        r.over = 0;
+        r.continued = 1;
+    }
+
     ngx_destroy_pool(pool);
 }
 

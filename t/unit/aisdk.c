@@ -11,8 +11,9 @@
  * a call is announced twice, a response that continues sends what the client
  * has, begins no new step after an answer or ends before the answer has come, a
  * question is shown that was answered already, an approval is shown at a call
- * beside which another one runs, a body of another shape is accepted, a message
- * is prompted twice, or an answer is lost.
+ * beside which another one runs, or not at the call because of one that an
+ * earlier response has announced, a body of another shape is accepted, a
+ * message is prompted twice, or an answer is lost.
  */
 
 
@@ -53,10 +54,10 @@
     "{tool-input-available,\"toolCallId\":\"" id "\",\"toolName\":\"bash\","  \
     "\"dynamic\":true,\"providerExecuted\":true,\"title\":\"T\","             \
     "\"input\":{\"a\":1}}"
-#define PAUSED(seq)                                                           \
+#define PAUSED(seq, ends)                                                     \
     "{finish-step}{finish,\"finishReason\":\"tool-calls\","                   \
     "\"messageMetadata\":{\"agentstream\":{\"turn\":\"msg_t\",\"seq\":" seq   \
-    "}}}[DONE]"
+    ",\"ends\":[" ends "]}}}[DONE]"
 
 
 extern ngx_log_t  ngx_unit_log;
@@ -68,10 +69,15 @@ static uint64_t                            seq, skip;
 static char                                out[65536];
 
 
+/* the client has the records up to from, and the response before ended with the
+   record earlier; 0: there was none */
+
 static void
-begin(uint64_t from, const char *answered)
+begin(uint64_t from, const char *answered, uint64_t earlier)
 {
     ngx_array_t  *ids;
+
+    static ngx_http_agentstream_aisdk_chat_t  chat;
 
     wire = &ngx_http_agentstream_aisdk_wire;
     state = ngx_pcalloc(pool, wire->state_size);
@@ -82,6 +88,14 @@ begin(uint64_t from, const char *answered)
     if (from) {
         ids = ngx_array_create(pool, 1, sizeof(ngx_str_t));
         state->answered = ids;
+
+        ngx_array_init(&chat.ends, pool, 1, sizeof(uint64_t));
+        chat.seq = from;
+        state->request = &chat;
+
+        if (earlier) {
+            *(uint64_t *) ngx_array_push(&chat.ends) = earlier;
+        }
 
         if (answered) {
             *(ngx_str_t *) ngx_array_push(ids) = tap_str(answered);
@@ -245,7 +259,7 @@ is(const char *expected, const char *name)
 static void
 test_text(void)
 {
-    begin(0, NULL);
+    begin(0, NULL, 0);
 
     give(STARTED, 0, NULL, "{\"_meta\":null}");
     text(THOUGHT, 1, "ses msg_1 prt1 ", "hm");
@@ -268,7 +282,7 @@ test_text(void)
        "{finish,\"finishReason\":\"length\"}[DONE]",
        "thoughts, texts and steps");
 
-    begin(0, NULL);
+    begin(0, NULL, 0);
 
     text(MESSAGE, 1, NULL, "a");
     give(NGX_HTTP_AGENTSTREAM_RECORD_CHUNKS_DISCARDED, 0, NULL,
@@ -293,7 +307,7 @@ test_asked(void)
 {
     /* OpenCode asks before it tells the input */
 
-    begin(0, NULL);
+    begin(0, NULL, 0);
     call(1, "c1", "pending");
     ask(ASKED, ASK, "1", "c1");
     tap_is(state->waits, 1, "the client is asked");
@@ -301,9 +315,9 @@ test_asked(void)
 
     is(START "{start-step}" CALLED("c1")
        "{tool-approval-request,\"approvalId\":\"per_1\",\"toolCallId\":\"c1\"}"
-       PAUSED("3"), "an approval of the call");
+       PAUSED("3", ""), "an approval of the call");
 
-    begin(0, NULL);
+    begin(0, NULL, 0);
     call(1, "c1", "pending");
     ask(ASKED, ASK, "1", "c1");
 
@@ -313,9 +327,9 @@ test_asked(void)
        "\"dynamic\":true,\"providerExecuted\":true,\"title\":\"T\","
        "\"input\":{\"b\":2}}"
        "{tool-approval-request,\"approvalId\":\"per_1\",\"toolCallId\":\"c1\"}"
-       PAUSED("2"), "an approval of a call whose input is not known yet");
+       PAUSED("2", ""), "an approval of a call whose input is not known yet");
 
-    begin(2, "per_1");
+    begin(2, "per_1", 0);
     call(1, "c1", "pending");
     ask(ASKED, ASK, "1", "c1");
     call(1, "c1", "in_progress");
@@ -328,7 +342,7 @@ test_asked(void)
 
     /* the same turn, continued with a refusal */
 
-    begin(3, "per_1");
+    begin(3, "per_1", 0);
     call(1, "c1", "pending");
     ask(ASKED, ASK, "1", "c1");
     call(1, "c1", "in_progress");
@@ -345,7 +359,7 @@ test_asked(void)
 
     /* a reader who comes later is not asked */
 
-    begin(0, NULL);
+    begin(0, NULL, 0);
     call(1, "c1", "in_progress");
     ask(ASKED, ASK, "1", "c1");
     ask(RESOLVED, REPLY, "1", "once");
@@ -365,7 +379,7 @@ test_beside(void)
 {
     /* another call runs: the library would not send the answer */
 
-    begin(0, NULL);
+    begin(0, NULL, 0);
     call(1, "c1", "in_progress");
     call(2, "c2", "in_progress");
     ask(ASKED, ASK, "1", "c1");
@@ -376,9 +390,9 @@ test_beside(void)
        "\"dynamic\":true,\"providerExecuted\":true,\"title\":\"T\","
        "\"input\":{\"b\":2}}"
        "{tool-approval-request,\"approvalId\":\"per_1\","
-       "\"toolCallId\":\"per_1\"}" PAUSED("3"), "a step of its own");
+       "\"toolCallId\":\"per_1\"}" PAUSED("3", ""), "a step of its own");
 
-    begin(3, "per_1");
+    begin(3, "per_1", 0);
     call(1, "c1", "in_progress");
     call(2, "c2", "in_progress");
     ask(ASKED, ASK, "1", "c1");
@@ -396,7 +410,7 @@ test_beside(void)
        "\"providerExecuted\":true,\"errorText\":\"bad\"}{finish-step}"
        "{finish,\"finishReason\":\"stop\"}[DONE]", "and its end");
 
-    begin(0, NULL);
+    begin(0, NULL, 0);
     give(QUESTION, 0, NULL, "{\"questionId\":\"que_1\",\"questions\":[{}],"
          "\"toolCallId\":null,\"_meta\":null}");
 
@@ -405,21 +419,76 @@ test_beside(void)
        "\"toolName\":\"question\",\"dynamic\":true,"
        "\"providerExecuted\":false,\"providerMetadata\":{\"agentstream\":"
        "{\"questionId\":\"que_1\"}},\"input\":{\"questions\":[{}]}}"
-       PAUSED("1"), "a question is a call for the client");
+       PAUSED("1", ""), "a question is a call for the client");
+}
+
+
+#define OUTPUT(id)                                                            \
+    "{tool-output-available,\"toolCallId\":\"" id "\",\"dynamic\":true,"      \
+    "\"providerExecuted\":true,\"output\":{\"output\":\"x\"}}"
+
+/* the first call has got its approval, and still runs when the second one asks;
+   the third response knows how the two before looked */
+
+static void
+second(uint64_t from, const char *answered, uint64_t earlier)
+{
+    begin(from, answered, earlier);
+    call(1, "c1", "pending");
+    ask(ASKED, ASK, "1", "c1");
+    ask(RESOLVED, REPLY, "1", "once");
+    call(1, "c1", "in_progress");
+    call(2, "c2", "pending");
+    ask(ASKED, ASK, "2", "c2");
+}
+
+
+static void
+test_earlier(void)
+{
+    second(2, "per_1", 0);
+    tap_is(state->waits, 1, "the second call asks");
+
+    is(START "{finish-step}{start-step}"
+       "{tool-input-start,\"toolCallId\":\"c2\",\"toolName\":\"bash\","
+       "\"dynamic\":true,\"providerExecuted\":true}"
+       "{tool-input-available,\"toolCallId\":\"c2\",\"toolName\":\"bash\","
+       "\"dynamic\":true,\"providerExecuted\":true,\"title\":\"T\","
+       "\"input\":{\"b\":2}}"
+       "{tool-approval-request,\"approvalId\":\"per_2\",\"toolCallId\":\"c2\"}"
+       PAUSED("6", "2"), "at its own call, although the first one runs");
+
+    second(6, "per_2", 2);
+    tap_is(state->waits, 0, "and does not wait any more");
+    ask(RESOLVED, REPLY, "2", "once");
+    call(2, "c2", "completed");
+    call(1, "c1", "completed");
+    ask(RESPONSE, END, "end_turn", "");
+
+    is(START "{finish-step}{start-step}" OUTPUT("c2") OUTPUT("c1")
+       "{finish-step}{finish,\"finishReason\":\"stop\"}[DONE]",
+       "what follows is about the calls that the client knows");
+
+    /* not answered: it still waits, and the list grows */
+
+    second(6, NULL, 2);
+    call(1, "c1", "completed");
+    tap_is(state->waits, 1, "the second one waits again");
+    is(START OUTPUT("c1") PAUSED("7", "2,6"), "and is not shown twice");
 }
 
 
 static void
 test_reset(void)
 {
-    begin(5, NULL);
+    begin(5, NULL, 0);
     skip = 0;
     give(NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET, 0, NULL,
          "{\"reason\":\"not_retained\",\"_meta\":null}");
     is(START "{data-reset,\"data\":{\"reason\":\"not_retained\"}}[DONE]",
        "who has something is told that it is void");
 
-    begin(0, NULL);
+    begin(0, NULL, 0);
     give(NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET, 0, NULL,
          "{\"reason\":\"not_retained\",\"_meta\":null}");
     is(START "[DONE]", "who has nothing is not");
@@ -460,8 +529,8 @@ body(const char *json, const char *expected, const char *error)
                              parts "}]")
 #define ASSISTANT(parts)                                                      \
     CHAT("[{\"role\":\"assistant\",\"id\":\"msg_t\",\"metadata\":"            \
-         "{\"agentstream\":{\"turn\":\"msg_t\",\"seq\":7}},\"parts\":"        \
-         parts "}]")
+         "{\"agentstream\":{\"turn\":\"msg_t\",\"seq\":7,\"ends\":[2,5]}},"   \
+         "\"parts\":" parts "}]")
 #define APPROVED(id)                                                          \
     "{\"type\":\"dynamic-tool\",\"state\":\"approval-responded\","            \
     "\"approval\":{\"id\":\"" id "\",\"approved\":true}}"
@@ -513,10 +582,17 @@ test_prompt(void)
 static void
 test_answers(void)
 {
+    char                                 text[256];
     ngx_int_t                            rc;
     ngx_str_t                            input;
+    ngx_uint_t                           i;
     ngx_http_agentstream_aisdk_chat_t    chat;
     ngx_http_agentstream_body_answer_t  *a;
+
+    static const char  *ends[] = {
+        "{\"a\":1}", "1", "[0]", "[-1]", "[1.5]", "[\"1\"]", "[2,2]", "[3,2]",
+        "[1,7]", "[[1]]", "[18446744073709551617]"
+    };
 
     input = tap_str(ASSISTANT("[{\"type\":\"text\",\"text\":\"x\"},"
         APPROVED("per_1") ",{\"type\":\"dynamic-tool\",\"state\":"
@@ -538,6 +614,7 @@ test_answers(void)
     tap_is(chat.prompt.len, 0, "are no prompt");
     tap_is_str(chat.turn, "msg_t", "the turn");
     tap_is(chat.seq, 7, "how much of it the client has");
+    tap_is(chat.ends.nelts, 2, "and where it has ended before");
     tap_is(chat.answers.nelts, 5, "all of them");
     tap_is_str(a[0].body, "{\"reply\":\"once\"}", "allowed");
     tap_is_str(a[1].body, "{\"reply\":\"reject\",\"message\":\"no\"}",
@@ -551,6 +628,14 @@ test_answers(void)
     body(CHAT("[{\"role\":\"assistant\",\"parts\":[]}]"), NULL,
          "the last message must be the user's, or one that waits for an "
          "answer, with its \"metadata\"");
+    for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        snprintf(text, sizeof(text), CHAT("[{\"role\":\"assistant\","
+                 "\"metadata\":{\"agentstream\":{\"turn\":\"msg_t\","
+                 "\"seq\":7,\"ends\":%s}},\"parts\":[]}]"), ends[i]);
+        body(text, NULL, "\"ends\" in the metadata of the last message must be "
+             "at most 4096 numbers in ascending order, below \"seq\"");
+    }
+
     body(ASSISTANT("1"), NULL,
          "\"parts\" of the last message must be an array");
     body(ASSISTANT("[" APPROVED("per_1") "," APPROVED("per_1") "]"), NULL,
@@ -577,6 +662,7 @@ main(void)
     test_text();
     test_asked();
     test_beside();
+    test_earlier();
     test_reset();
     test_prompt();
     test_answers();

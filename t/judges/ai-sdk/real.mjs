@@ -134,6 +134,28 @@ async function permissions() {
      "two calls, one of which asked");
   is(e.requests.length, 2, "the answer was sent at once");
 
+  // the first of two calls still runs when the second one asks
+
+  const g = chat();
+
+  await g.sendMessage(orders(bash("printf first; sleep 4"), "!sleep 1500",
+    bash("printf second"), "!next", "!say \"Two.\""));
+
+  for (let n = 0; n < 2; n++) {
+    await g.until((x) => x.status === "ready" && x.tools().some(({ state }) =>
+      state === "approval-requested"));
+    await g.addToolApprovalResponse({ approved: true, id: g.tools().find(
+      ({ state }) => state === "approval-requested").approval.id });
+  }
+
+  await g.until((x) => x.text() === "Two." || x.errors.length);
+  await g.idle();
+  is([g.errors, g.text()], [[], "Two."], "one asks while the other one runs");
+  is(g.tools().map(({ state, output }) => [state, output.output]),
+     [["output-available", "first"], ["output-available", "second"]],
+     "both have run");
+  is(g.requests.length, 3, "in three requests");
+
   // a subagent asks
 
   const f = chat();
@@ -274,7 +296,11 @@ async function resumes() {
      "also in a chat that has not begun");
 }
 
+const only = process.env.ONLY && new RegExp(process.env.ONLY);
+
 for (const part of [streams, tools, permissions, questions, ends, resumes]) {
+  if (only && !only.test(part.name)) continue;
+
   try {
     await part();
   } catch (error) {
