@@ -47,6 +47,7 @@ my @routes = (
     [ 'a new title', PATCH => "/$s", { title => 'x' } ],
     [ 'the sessions', GET => '' ],
     [ 'the history', GET => "/$s/messages" ],
+    [ 'the state of a turn', GET => '/ses_0000000000000000Other/turn' ],
     [ 'interrupt', POST => "/$s/interrupt", {} ],
     [ 'an answer', POST => "/$s/questions/que_0/reply", { answers => [['x']] } ],
     [ 'models', GET => '/models' ],

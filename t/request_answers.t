@@ -82,6 +82,7 @@ my @routes = (
     [ 'events', GET => '/events' ],
     [ 'events of a turn', GET =>
       '/events?last_event_id=msg_000000000000000000000000:1' ],
+    [ 'the state of a turn', GET => '/turn' ],
     [ 'history', GET => '/messages', undef, 'application/json' ],
     [ 'history as events', GET => '/messages' ],
     [ 'interrupt', POST => '/interrupt', {} ],
@@ -110,10 +111,5 @@ for my $answer ([ 'HTML', '<html></html>' ], [ 'an object', '{"hello":1}' ],
              "$route, $name: says why");
     }
 }
-
-# only here OpenCode is not asked
-
-like($t->request('GET', '/sessions/' . $t->session() . '/turn')->body(),
-     qr/^\{"turnId":null,/, 'turn: none is kept');
 
 $t->done();
