@@ -6,19 +6,23 @@
 # one terminal packet, or a closed connection; the turn ends in bounded time
 # with its one terminal packet, and the session's next turn is complete.  At
 # the end the zone holds nothing but the last turn, and no descriptor is left.
+# Somebody who writes in a chat gets an answer, or is told that there is none, and
+# the chat goes on.
 #
-# At the end the zone holds nothing but the last turn, and no descriptor is left.
-#
-# "make test" does it for a plain turn, "make test-alloc" for everything below.
+# "make test" does it for a plain turn, and for some allocations of a turn in a
+# chat, "make test-alloc" for everything below.
 # AGENTSTREAM_SCENARIOS="queue interrupt" chooses, AGENTSTREAM_AT="17 20" does
 # the allocations from 17 to 20, AGENTSTREAM_BURST=3 fails so many in a row,
-# AGENTSTREAM_PARTS=4 runs so many at once that share them.
+# AGENTSTREAM_PARTS=4 runs so many at once that share them, AGENTSTREAM_EVERY=1
+# does not leave any out in chats, where "make test-alloc" does every fourth.
 #
 # Broken by: a result that is not tested; a function that fails and leaves
 # half of its work behind (a waiter of a request that is answered already, an
 # array with an element that was never filled); an error that nobody hears of,
 # so that something waits for ever; packets after one that could not be told;
-# a status after the headers were sent; no memory taken for nothing found.
+# a status after the headers were sent; no memory taken for nothing found; in a
+# chat: a turn that is not followed (delivery_sent()), a question that is not asked
+# (delivery_put()), text that is left out (delivery_take()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -26,13 +30,20 @@ use lib "$FindBin::Bin/lib";
 use AgentStream::Alloc;
 use AgentStream;
 use AgentStream::Attach qw(kill_worker);
+use AgentStream::Bot qw(bot_conf);
+use AgentStream::Chat;
 use AgentStream::Machines;
 use File::Path qw(make_path remove_tree);
+use MIME::Base64 qw(encode_base64);
 
 my $json = JSON::PP->new->utf8;
-my @names = split ' ', $ENV{AGENTSTREAM_SCENARIOS} // 'turn';
+my @names = split ' ', $ENV{AGENTSTREAM_SCENARIOS}
+            // 'turn chat-question chat-picture';
+
+# a turn in a chat takes seconds, because messages may not come too fast
+my $every = $ENV{AGENTSTREAM_SCENARIOS} ? 4 : 250;
 my $parts = $ENV{AGENTSTREAM_PARTS} // 1;
-my ($t, $redis, $peer);
+my ($t, $redis, $peer, $chat);
 
 # what is armed when, and the clients to be judged: [client, kind]
 
@@ -455,6 +466,24 @@ my %SCENARIO = (
         }, 3);
         return [$t->turn($s, 'text:2:8:0'), 'turn'];
     },
+
+    # somebody asks in a chat, and answers what the agent asks by a button
+
+    'chat-question' => sub {
+        my ($s, $arm) = @_;
+
+        return chatted($s, $arm, text => 'replay:question-single wait=1');
+    },
+
+    # with a picture, which comes in several packets
+
+    'chat-picture' => sub {
+        my ($s, $arm) = @_;
+
+        return chatted($s, $arm, text => 'say:seen', file => {
+            photo => JSON::PP::true(),
+            base64 => encode_base64("\x89PNG\r\n\x1a\n" . 'p' x 200_000, '') });
+    },
 );
 
 @names = sort keys %SCENARIO if "@names" eq 'all';
@@ -472,10 +501,11 @@ if ($parts > 1 && !$ENV{AGENTSTREAM_PART}) {
 
 my %kind;
 
-push @{ $kind{/^store/ ? 'store' : 'plain'} }, $_ for @names;
+push @{ $kind{/^(store|chat)/ ? $1 : 'plain'} }, $_ for @names;
 
 plain(@{ $kind{plain} }) if $kind{plain};
 store(@{ $kind{store} }) if $kind{store};
+chat(@{ $kind{chat} }) if $kind{chat};
 
 done_testing();
 
@@ -551,6 +581,93 @@ sub store {
     $peer->{master}->stop('QUIT', 10);
     $redis->{redis}->stop('TERM', 5);
     remove_tree($dir);
+}
+
+
+# Each time another chat, because a chat is not the same when it was used before.
+# The zone keeps chats for a day.
+
+sub chat {
+    my @names = @_;
+    my $dir = AgentStream::Nginx::build() . "/t/alloc_chat.$$";
+
+    make_path($dir);
+    $chat = AgentStream::Chat->start(dir => $dir);
+
+    $t = AgentStream::Alloc->new(timeout => 240 * @names, every => $every,
+        lasting => qr/(zone_(open|place)_chat|store_chat_bucket)_locked/,
+        http => 'agentstream_zone 8m retain=2s;',
+        server => bot_conf($chat, allow => 'all'));
+
+    $chat->config(redeliver => JSON::PP::true(),
+        webhook => { telegram => "http://127.0.0.1:$t->{port}/hook" });
+
+    $t->scenario($_, $SCENARIO{$_}) for @names;
+
+    # the same chats once more
+
+    my %said = map { $_->{chat} => $_->{id} } @{ $chat->control('crowd', {
+        platform => 'telegram', chats => $t->{chats}, text => 'say:again',
+        within => 40 * @{ $t->{chats} } }) };
+    my @silent = keys %said;
+
+    ok(wait_for(sub {
+        @silent = grep { !defined chat_answer($_, $said{$_}) } @silent;
+        return !@silent;
+    }, 20), 'no chat is stuck') or diag("@silent");
+    is(scalar @{ $chat->state()->{violations} }, 0, 'nothing is refused')
+        or diag(explain($chat->state()->{violations}));
+
+    $t->finish();
+    $chat->stop();
+    remove_tree($dir);
+}
+
+
+# the bot's answer to this message, as far as it has one
+
+sub chat_answer {
+    my ($id, $said, $question) = @_;
+
+    my ($m) = grep { !$_->{silent} && ($_->{reply} // '') eq $said
+                     && $_->{id} ne ($question // '')
+                     && !@{ $_->{buttons} // [] } }
+              $chat->messages('telegram', $id, bot => 1);
+
+    return $m && $m->{text};
+}
+
+
+# A person who presses the first button that there is, and again if that did not
+# help.
+
+sub chatted {
+    my ($s, $arm, %what) = @_;
+    my ($id) = $s =~ /(\d+)$/;
+    my ($answer, $pressed, $question);
+
+    push @{ $t->{chats} }, $id;
+    $arm->();
+
+    my $said = $chat->say(platform => 'telegram', chat => $id, %what);
+
+    wait_for(sub {
+        my ($m) = grep { @{ $_->{buttons} // [] } }
+                  $chat->messages('telegram', $id, bot => 1);
+
+        if ($m && time() > ($pressed // 0) + 2) {
+            $pressed = time();
+            $question = $m->{id};
+            $chat->press(platform => 'telegram', chat => $id,
+                         message => $m->{id},
+                         label => $m->{buttons}[0]{label});
+        }
+
+        return 0 if $m;
+        return defined($answer = chat_answer($id, $said->{id}, $question));
+    }, 15);
+
+    return [$answer, 'chat'];
 }
 
 

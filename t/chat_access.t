@@ -6,7 +6,8 @@
 #
 # Broken by: a secret that is compared only as far as it was sent, a list that is
 # empty and means everybody, a group that lets everybody in, a refusal for each
-# message, a body that is parsed before it is genuine.
+# message, a body that is parsed before it is genuine, a list that is not asked
+# again when a message has waited (delivery_dispatch()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -73,6 +74,31 @@ is(say_in(-500, 1001, '/status@agent_bot'), 200, 'commanded');
 ok($chat->wait_message('telegram', -500, qr/Ready/), 'answers');
 is(scalar(grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') }), 1,
    'one prompt');
+
+# a message waits, and meanwhile its sender is taken from the list
+
+sub prompts { my ($text) = @_;
+              return scalar grep { $_->{url} =~ /prompt_async/
+                                   && $_->{body} =~ /$text/ }
+                            @{ $t->control('log') } }
+
+is(say_in(1001, 1001, 'text:40:24:50'), 200, 'a turn of two seconds');
+ok(wait_for(sub { prompts('text:40:24:50') }, 10), 'runs');
+is(say_in(1001, 1001, 'say:too late'), 200, 'another message waits');
+
+my $conf = "$t->{dir}/nginx.conf";
+my $text = AgentStream::Process::slurp($conf);
+ok($text =~ s/agentstream_chat_allow 1001 /agentstream_chat_allow 1003 /,
+   'the list changes');
+open my $fh, '>', $conf or die "$conf: $!\n";
+print $fh $text;
+close $fh;
+$t->reload();
+
+ok($chat->wait_message('telegram', 1001, qr/#39 /, 20),
+   'what runs comes to its end');
+sleep(1.5);
+is(prompts('say:too late'), 0, 'what has waited is not prompted');
 
 unlike($t->log_text(), qr/\Q$secret\E|hello group|let me in/,
        'no secret and no message in the log');

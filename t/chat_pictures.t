@@ -186,6 +186,19 @@ sub telegram {
     is($answer->($say->('say:next')), 'next', 'the next message is answered');
     is(scalar(prompts($t)), $prompts + 1, 'what was cancelled is not prompted');
 
+    # and while its session is looked for
+
+    $id++;
+    $t->control('config', { rules => [{ method => 'GET', url => '^/session/',
+                                        delay => 1500, times => 1 }] });
+    $prompts = prompts($t);
+    %album = (message => { media_group_id => '77004' });
+    $say->('say:never', $photo->(1), %album);
+    $say->(undef, $photo->(2), %album);
+    is($answer->($say->('/cancel')), 'Cancelled.', 'an album is cancelled');
+    is($answer->($say->('say:next')), 'next', 'and the next message answered');
+    is(scalar(prompts($t)), $prompts + 1, 'nothing else is prompted');
+
     # workers are killed while the picture is on its way; those of an album too
 
     $id++;

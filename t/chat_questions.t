@@ -8,7 +8,8 @@
 # Broken by: a press that is not checked against the list, buttons that stay when
 # somebody has answered in a page, a message that answers a question which the
 # chat has not seen, or whose turn was cancelled, a number of the session that is
-# not kept in OpenCode, or that an older note overwrites.
+# not kept in OpenCode, or that an older note overwrites, a message that cannot be
+# cancelled as long as it has no turn (take_back()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -16,7 +17,7 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Bot;
 
-my ($t, $chat) = bot(workers => 2, allow => '1001 1002 1003 1004 1005 -700',
+my ($t, $chat) = bot(workers => 2, allow => '1001 1002 1003 1004 1005 1006 -700',
                      timeout => 100,
                      chat => 'agentstream_chat_progress off;
                               agentstream_chat_thoughts off;');
@@ -142,6 +143,34 @@ $cancel = say_to(1004, '/cancel');
 like(answer_to($chat, 'telegram', 1004, $cancel->{id})->{text}, qr/nothing/,
      'nothing to cancel');
 
+# cancelled before there is a turn: while OpenCode is asked for the session, and
+# behind a command that takes its time
+
+sub slow { $t->control('config', { rules => [{ method => $_[0],
+                                       url => '^/session/', delay => 2000,
+                                       times => 1 }] }) }
+
+slow('GET');
+say_to(1006, 'say:never');
+$cancel = say_to(1006, '/cancel');
+is(answer_to($chat, 'telegram', 1006, $cancel->{id})->{text}, 'Cancelled.',
+   'a message without a turn is cancelled');
+
+slow('PATCH');
+my $renew = say_to(1006, '/new');
+say_to(1006, 'say:neither');
+$next = say_to(1006, 'say:this one');
+$cancel = say_to(1006, '/cancel');
+is(answer_to($chat, 'telegram', 1006, $cancel->{id})->{text}, 'Cancelled.',
+   'one that waits, too');
+like(answer_to($chat, 'telegram', 1006, $renew->{id})->{text}, qr/new conv/i,
+     'the command before it is not');
+is((answer_to($chat, 'telegram', 1006, $next->{id}) // {})->{text}, 'this one',
+   'nor the message after it');
+is(scalar(grep { $_->{url} =~ /prompt_async/
+                 && $_->{body} =~ /say:(never|neither)/ }
+          @{ $t->control('log') }), 0, 'what was cancelled is not prompted');
+
 # what a cancelled turn has asked is not answered by the next message, though
 # OpenCode takes its time
 
@@ -169,9 +198,9 @@ $said = say_to(1005, 'say:second');
 ok(answer_to($chat, 'telegram', 1005, $said->{id}), 'second');
 isnt((prompted('say:first'))[0], (prompted('say:second'))[0],
      'in another session');
-my ($patch) = grep { $_->{method} eq 'PATCH' && $_->{body} =~ /"number":1/ }
-              @{ $t->control('log') };
-is((split m{/}, $patch->{url} // '')[2], (prompted('say:first'))[0],
+my ($one) = prompted('say:first');
+ok((grep { $_->{method} eq 'PATCH' && $_->{body} =~ /"number":1/
+           && (split m{/}, $_->{url})[2] eq $one } @{ $t->control('log') }),
    'its number is kept in the first one');
 
 # OpenCode is slow to note that an answer is awaited: neither the note that it

@@ -493,6 +493,14 @@ ngx_http_agentstream_delivery_kick(ngx_http_agentstream_delivery_t *d)
 }
 
 
+void
+ngx_http_agentstream_delivery_again(ngx_http_agentstream_delivery_t *d)
+{
+    d->again = 1;
+    ngx_http_agentstream_delivery_kick(d);
+}
+
+
 static void
 ngx_http_agentstream_delivery_handler(ngx_event_t *ev)
 {
@@ -505,7 +513,7 @@ ngx_http_agentstream_delivery_handler(ngx_event_t *ev)
         return;
     }
 
-    if (d->leaving) {
+    if (d->leaving || d->again) {
         /* what is being sent is not given up: nobody would know whether it has
            arrived */
 

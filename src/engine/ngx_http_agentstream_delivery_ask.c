@@ -141,6 +141,7 @@ static void
 ngx_http_agentstream_delivery_put(ngx_http_agentstream_delivery_t *d,
     ngx_http_agentstream_view_asked_t *asked, uint32_t token)
 {
+    ngx_int_t                             rc;
     ngx_uint_t                            i;
     ngx_array_t                           buttons, pieces;
     ngx_http_agentstream_piece_t         *piece;
@@ -149,6 +150,7 @@ ngx_http_agentstream_delivery_put(ngx_http_agentstream_delivery_t *d,
 
     out = ngx_http_agentstream_delivery_out(d, NGX_HTTP_AGENTSTREAM_CHAT_ASK);
     if (out == NULL) {
+        ngx_http_agentstream_delivery_again(d);
         return;
     }
 
@@ -158,19 +160,33 @@ ngx_http_agentstream_delivery_put(ngx_http_agentstream_delivery_t *d,
     out->action.message = ngx_http_agentstream_delivery_get_id(
                                                             &d->state.reply);
 
+    rc = NGX_ERROR;
+
     if (ngx_array_init(&buttons, out->pool, 4,
                        sizeof(ngx_http_agentstream_asked_button_t))
-        != NGX_OK
-        || ngx_array_init(&pieces, out->pool, 1,
+        == NGX_OK
+        && ngx_array_init(&pieces, out->pool, 1,
                           sizeof(ngx_http_agentstream_piece_t))
-           != NGX_OK
-        || ngx_http_agentstream_asked_show(out->pool, args.form, &args.limits,
-                                           &asked->json, &pieces, &buttons)
-           != NGX_OK
-        || pieces.nelts == 0
-        || ngx_http_agentstream_delivery_buttons(d, out, &buttons) != NGX_OK)
+           == NGX_OK)
     {
+        rc = ngx_http_agentstream_asked_show(out->pool, args.form,
+                                             &args.limits, &asked->json,
+                                             &pieces, &buttons);
+    }
+
+    if (rc == NGX_OK) {
+        rc = pieces.nelts
+             ? ngx_http_agentstream_delivery_buttons(d, out, &buttons)
+             : NGX_DECLINED;
+    }
+
+    if (rc != NGX_OK) {
         ngx_destroy_pool(out->pool);
+
+        if (rc == NGX_ERROR) {
+            ngx_http_agentstream_delivery_again(d);
+        }
+
         return;
     }
 
@@ -387,7 +403,7 @@ ngx_http_agentstream_delivery_press(
     ngx_http_agentstream_delivery_errand_t *errand)
 {
     u_char                             *p, *last;
-    ngx_int_t                           token, index;
+    ngx_int_t                           rc, token, index;
     ngx_str_t                           body;
     ngx_uint_t                          k;
     ngx_http_agentstream_delivery_t    *d;
@@ -414,11 +430,21 @@ ngx_http_agentstream_delivery_press(
         }
     }
 
-    if (asked == NULL || index == NGX_ERROR
-        || ngx_http_agentstream_asked_press(errand->pool, &asked->json, index,
-                                            &body)
-           != NGX_OK)
-    {
+    rc = NGX_DECLINED;
+
+    if (asked && index != NGX_ERROR) {
+        rc = ngx_http_agentstream_asked_press(errand->pool, &asked->json,
+                                              index, &body);
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_delivery_respond(errand, "The answer could not "
+                                              "be passed on. Please try "
+                                              "again.");
+        return;
+    }
+
+    if (rc != NGX_OK) {
         ngx_http_agentstream_delivery_take_buttons(d,
                                                    &errand->update->message);
         ngx_http_agentstream_delivery_respond(errand,

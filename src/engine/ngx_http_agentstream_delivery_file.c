@@ -72,8 +72,9 @@ ngx_http_agentstream_delivery_join_album(ngx_http_agentstream_delivery_t *d)
         return NGX_OK;
     }
 
-    return (ngx_current_msec - d->fetch->began
-            < NGX_HTTP_AGENTSTREAM_FILE_ALBUM) ? NGX_AGAIN : NGX_DECLINED;
+    return (d->fetch
+            && ngx_current_msec - d->fetch->began
+               < NGX_HTTP_AGENTSTREAM_FILE_ALBUM) ? NGX_AGAIN : NGX_DECLINED;
 }
 
 

@@ -26,52 +26,12 @@
 #define NGX_HTTP_AGENTSTREAM_DELIVERY_POSTPONE_MAX  10000
 
 
-typedef struct {
-    ngx_str_t                            name;
-    void                               (*handler)(
-                             ngx_http_agentstream_delivery_errand_t *errand);
-} ngx_http_agentstream_delivery_command_t;
-
-
 static void ngx_http_agentstream_delivery_dispatch(
-    ngx_http_agentstream_delivery_errand_t *errand);
-static ngx_uint_t ngx_http_agentstream_delivery_command(
-    ngx_http_agentstream_delivery_errand_t *errand);
-static void ngx_http_agentstream_delivery_wait(
     ngx_http_agentstream_delivery_errand_t *errand);
 static void ngx_http_agentstream_delivery_refuse_more(
     ngx_http_agentstream_delivery_errand_t *errand);
-static ngx_uint_t ngx_http_agentstream_delivery_is_new(
-    ngx_http_agentstream_chat_update_t *update);
-static void ngx_http_agentstream_delivery_cancel(
-    ngx_http_agentstream_delivery_errand_t *errand);
-static void ngx_http_agentstream_delivery_answer_after(
-    ngx_http_agentstream_delivery_t *d, uint64_t entry);
-static void ngx_http_agentstream_delivery_cancelled(void *data,
-    ngx_http_agentstream_outcome_t *outcome);
-static void ngx_http_agentstream_delivery_status(
-    ngx_http_agentstream_delivery_errand_t *errand);
-static void ngx_http_agentstream_delivery_help(
-    ngx_http_agentstream_delivery_errand_t *errand);
-static void ngx_http_agentstream_delivery_reply(
-    ngx_http_agentstream_delivery_errand_t *errand, ngx_str_t *text);
 static void ngx_http_agentstream_delivery_begin(
     ngx_http_agentstream_delivery_t *d);
-
-
-static ngx_str_t  ngx_http_agentstream_delivery_new = ngx_string("new");
-
-
-static ngx_http_agentstream_delivery_command_t
-    ngx_http_agentstream_delivery_commands[] =
-{
-    { ngx_string("cancel"), ngx_http_agentstream_delivery_cancel },
-    { ngx_string("new"), ngx_http_agentstream_delivery_wait },
-    { ngx_string("status"), ngx_http_agentstream_delivery_status },
-    { ngx_string("help"), ngx_http_agentstream_delivery_help },
-    { ngx_string("start"), ngx_http_agentstream_delivery_help },
-    { ngx_null_string, NULL }
-};
 
 
 ngx_int_t
@@ -191,34 +151,7 @@ ngx_http_agentstream_delivery_dispatch(
 }
 
 
-/* 0: this is no command of ours, but a message that begins with a slash */
-
-static ngx_uint_t
-ngx_http_agentstream_delivery_command(
-    ngx_http_agentstream_delivery_errand_t *errand)
-{
-    ngx_str_t                                *name;
-    ngx_http_agentstream_delivery_command_t  *command;
-
-    name = &errand->update->command;
-
-    for (command = ngx_http_agentstream_delivery_commands;
-         command->name.len;
-         command++)
-    {
-        if (command->name.len == name->len
-            && ngx_memcmp(command->name.data, name->data, name->len) == 0)
-        {
-            command->handler(errand);
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-static void
+void
 ngx_http_agentstream_delivery_wait(
     ngx_http_agentstream_delivery_errand_t *errand)
 {
@@ -277,155 +210,25 @@ ngx_http_agentstream_delivery_refuse_more(
 }
 
 
-static void
-ngx_http_agentstream_delivery_cancel(
-    ngx_http_agentstream_delivery_errand_t *errand)
+ngx_int_t
+ngx_http_agentstream_delivery_peek(ngx_http_agentstream_delivery_t *d,
+    ngx_pool_t *pool, uint64_t number,
+    ngx_http_agentstream_chat_update_t *update)
 {
-    ngx_str_t                         text;
-    ngx_http_agentstream_verb_t      *verb;
-    ngx_http_agentstream_delivery_t  *d;
+    ngx_int_t                                rc;
+    ngx_http_agentstream_store_chat_entry_t  entry;
 
-    d = errand->delivery;
+    rc = ngx_http_agentstream_store_chat_next(
+                                           ngx_http_agentstream_worker->zone,
+                                           d->node, number - 1, pool, &entry);
 
-    if (d->fetch) {
-        /* its pictures are on their way, and OpenCode knows nothing of it */
-
-        (void) ngx_http_agentstream_delivery_join_album(d);
-        ngx_http_agentstream_delivery_take_out(d, d->job_entry);
-        ngx_http_agentstream_delivery_end_job(d);
-
-        ngx_str_set(&text, "Cancelled.");
-        ngx_http_agentstream_delivery_reply(errand, &text);
-        return;
+    if (rc == NGX_OK && entry.number != number) {
+        rc = NGX_DECLINED;
     }
 
-    if (!d->state.running || d->view.end) {
-        ngx_str_set(&text, "There is nothing to cancel.");
-        ngx_http_agentstream_delivery_reply(errand, &text);
-        return;
-    }
-
-    /* the next message is not meant for what this turn has asked */
-
-    ngx_http_agentstream_delivery_answer_after(d, (uint64_t) -1);
-
-    verb = ngx_http_agentstream_verb_interrupt(&d->turn_target,
-                                      ngx_http_agentstream_delivery_cancelled,
-                                      errand);
-    if (verb) {
-        errand->verb = verb;
-    }
-}
-
-
-/* only entries after this one answer what was asked so far */
-
-static void
-ngx_http_agentstream_delivery_answer_after(ngx_http_agentstream_delivery_t *d,
-    uint64_t entry)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_HTTP_AGENTSTREAM_DELIVERY_ASKS; i++) {
-        d->state.asks[i].after = entry;
-    }
-}
-
-
-static void
-ngx_http_agentstream_delivery_cancelled(void *data,
-    ngx_http_agentstream_outcome_t *outcome)
-{
-    ngx_http_agentstream_delivery_errand_t *errand = data;
-
-    ngx_str_t  text;
-
-    errand->verb = NULL;
-
-    if (outcome->code == NGX_HTTP_OK) {
-        ngx_str_set(&text, "Cancelled.");
-
-    } else if (outcome->code == NGX_HTTP_NO_CONTENT
-               || outcome->code == NGX_HTTP_NOT_FOUND)
-    {
-        ngx_str_set(&text, "There is nothing to cancel.");
-
-    } else {
-        ngx_str_set(&text, "This could not be cancelled. Please try again.");
-        ngx_http_agentstream_delivery_answer_after(errand->delivery,
-                                                   errand->entry);
-    }
-
-    ngx_http_agentstream_delivery_reply(errand, &text);
-}
-
-
-static void
-ngx_http_agentstream_delivery_status(
-    ngx_http_agentstream_delivery_errand_t *errand)
-{
-    u_char                           *p;
-    ngx_str_t                         text;
-    ngx_http_agentstream_delivery_t  *d;
-
-    d = errand->delivery;
-
-    text.data = ngx_pnalloc(errand->pool, 256);
-
-    if (text.data == NULL) {
-        ngx_http_agentstream_delivery_end_errand(errand);
-        return;
-    }
-
-    if (d->state.running && d->view.nasked) {
-        p = ngx_sprintf(text.data, "Waiting for your answer.");
-
-    } else if (d->state.running ? !d->state.ended : d->job != NULL) {
-        p = ngx_sprintf(text.data, "Working on your message for %M s.",
-                        (ngx_current_msec - d->began) / 1000);
-
-    } else {
-        p = ngx_sprintf(text.data, "Ready.");
-    }
-
-    if (d->nwaiting) {
-        p = ngx_sprintf(p, " %ui more in the queue.", d->nwaiting);
-    }
-
-    text.len = p - text.data;
-
-    ngx_http_agentstream_delivery_reply(errand, &text);
-}
-
-
-static void
-ngx_http_agentstream_delivery_help(
-    ngx_http_agentstream_delivery_errand_t *errand)
-{
-    ngx_str_t  text;
-
-    ngx_str_set(&text, "Write to me, and the agent answers. "
-                "While it works, further messages wait for their turn.\n"
-                "/cancel - stop what it is doing\n"
-                "/new - begin a new conversation\n"
-                "/status - what it is doing\n"
-                "/help - this text");
-
-    ngx_http_agentstream_delivery_reply(errand, &text);
-}
-
-
-/* says something in reply to the update, and is done with it */
-
-static void
-ngx_http_agentstream_delivery_reply(
-    ngx_http_agentstream_delivery_errand_t *errand, ngx_str_t *text)
-{
-    ngx_http_agentstream_delivery_say(errand->delivery,
-                                      &errand->update->message, text,
-                                      errand->entry);
-
-    ngx_http_agentstream_delivery_end_errand(errand);
+    return (rc == NGX_OK)
+           ? ngx_http_agentstream_delivery_unpack(pool, &entry.entry, update)
+           : rc;
 }
 
 
@@ -434,9 +237,8 @@ ngx_http_agentstream_delivery_reply(
 static void
 ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
 {
-    uint64_t                                 number;
-    ngx_int_t                                rc;
-    ngx_http_agentstream_store_chat_entry_t  entry;
+    uint64_t   number;
+    ngx_int_t  rc;
 
     d->job = ngx_create_pool(1024, ngx_cycle->log);
     if (d->job == NULL) {
@@ -446,15 +248,7 @@ ngx_http_agentstream_delivery_begin(ngx_http_agentstream_delivery_t *d)
 
     number = d->waiting[0];
 
-    rc = ngx_http_agentstream_store_chat_next(
-                                           ngx_http_agentstream_worker->zone,
-                                           d->node, number - 1, d->job,
-                                           &entry);
-
-    if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_delivery_unpack(d->job, &entry.entry,
-                                                  &d->update);
-    }
+    rc = ngx_http_agentstream_delivery_peek(d, d->job, number, &d->update);
 
     if (rc == NGX_ERROR) {
         ngx_http_agentstream_delivery_end_job(d);
@@ -531,19 +325,6 @@ ngx_http_agentstream_delivery_postpone(ngx_http_agentstream_delivery_t *d)
     ngx_http_agentstream_delivery_kick(d);
 
     return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_http_agentstream_delivery_is_new(
-    ngx_http_agentstream_chat_update_t *update)
-{
-    return update->kind == NGX_HTTP_AGENTSTREAM_CHAT_COMMAND
-           && update->command.len == ngx_http_agentstream_delivery_new.len
-           && ngx_memcmp(update->command.data,
-                         ngx_http_agentstream_delivery_new.data,
-                         ngx_http_agentstream_delivery_new.len)
-              == 0;
 }
 
 

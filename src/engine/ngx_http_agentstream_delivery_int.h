@@ -27,10 +27,11 @@
 /*
  * Declarations that only the files of delivery use: chats that this worker
  * serves (delivery), what is kept of an update (delivery_entry), who may talk
- * and who the bot is (delivery_allow), the inbox (delivery_inbox), the session
- * of a chat (delivery_session), the files of a message (delivery_file,
- * delivery_fetch), its turn (delivery_turn), questions (delivery_ask), what is
- * sent (delivery_send), when (delivery_pace) and how (delivery_call).
+ * and who the bot is (delivery_allow), the inbox (delivery_inbox) and commands
+ * (delivery_command), the session of a chat (delivery_session), the files of a
+ * message (delivery_file, delivery_fetch), its turn (delivery_turn), questions
+ * (delivery_ask), what is sent (delivery_send), when (delivery_pace) and how
+ * (delivery_call).
  */
 
 
@@ -163,6 +164,8 @@ typedef struct {
     uint64_t                             entry;    /* of the update */
     ngx_str_t                            label;    /* of the button that was
                                                       pressed, or empty */
+    unsigned                             held:1;   /* the command "cancel" waits
+                                                      until there is a turn */
 } ngx_http_agentstream_delivery_errand_t;
 
 
@@ -317,12 +320,17 @@ struct ngx_http_agentstream_delivery_s {
     unsigned                             refused:1;    /* the platform does not
                                                       know typing, or edits */
     unsigned                             leaving:1;
+    unsigned                             again:1;  /* see delivery_again() */
 };
 
 
 /* delivery: tells that something has changed, so that the chat looks at what
    there is to do, from a posted event */
 void ngx_http_agentstream_delivery_kick(ngx_http_agentstream_delivery_t *d);
+/* there was no memory for something that must not be left out: the chat is
+   given up as soon as nothing is being sent, and a worker that looks for such
+   chats begins again with what was saved */
+void ngx_http_agentstream_delivery_again(ngx_http_agentstream_delivery_t *d);
 /* saves the state, and takes an entry out of the inbox unless it is 0 */
 void ngx_http_agentstream_delivery_save(ngx_http_agentstream_delivery_t *d,
     uint64_t entry);
@@ -387,6 +395,14 @@ void ngx_http_agentstream_delivery_poll_leave(void);
    nothing else is being done; NGX_DECLINED: there is nothing to do */
 ngx_int_t ngx_http_agentstream_delivery_read(
     ngx_http_agentstream_delivery_t *d);
+/* the errand's message waits until the ones before it are answered */
+void ngx_http_agentstream_delivery_wait(
+    ngx_http_agentstream_delivery_errand_t *errand);
+/* what an entry of the inbox says; NGX_DECLINED: it is gone, NGX_ERROR: no
+   memory */
+ngx_int_t ngx_http_agentstream_delivery_peek(
+    ngx_http_agentstream_delivery_t *d, ngx_pool_t *pool, uint64_t number,
+    ngx_http_agentstream_chat_update_t *update);
 /* there is no room for a turn: the message at hand is tried again later;
    NGX_DECLINED: this was done for too long */
 ngx_int_t ngx_http_agentstream_delivery_postpone(
@@ -401,6 +417,18 @@ ngx_http_agentstream_delivery_errand_t *ngx_http_agentstream_delivery_errand(
     ngx_http_agentstream_delivery_t *d, ngx_pool_t *pool);
 void ngx_http_agentstream_delivery_end_errand(
     ngx_http_agentstream_delivery_errand_t *errand);
+
+
+/* delivery_command: 0: this is no command of ours, but a message that begins
+   with a slash */
+ngx_uint_t ngx_http_agentstream_delivery_command(
+    ngx_http_agentstream_delivery_errand_t *errand);
+/* there is a turn now, or there will be none: this was waited for to cancel
+   it */
+void ngx_http_agentstream_delivery_release(ngx_http_agentstream_delivery_t *d);
+/* the command that begins a new session */
+ngx_uint_t ngx_http_agentstream_delivery_is_new(
+    ngx_http_agentstream_chat_update_t *update);
 
 
 /* delivery_session: the session of the chat becomes the job's target, and then

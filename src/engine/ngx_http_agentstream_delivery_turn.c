@@ -19,6 +19,11 @@
 #include "ngx_http_agentstream_worker.h"
 
 
+/* how long it is tried to show an answer for which there is no memory, in
+   seconds */
+#define NGX_HTTP_AGENTSTREAM_DELIVERY_PATIENCE  60
+
+
 static void ngx_http_agentstream_delivery_fetched(
     ngx_http_agentstream_delivery_t *d);
 static ngx_int_t ngx_http_agentstream_delivery_body(
@@ -212,6 +217,7 @@ ngx_http_agentstream_delivery_sent(void *data,
     if (outcome->code == NGX_HTTP_SERVICE_UNAVAILABLE
         && ngx_http_agentstream_delivery_postpone(d) == NGX_OK)
     {
+        ngx_http_agentstream_delivery_release(d);
         return;
     }
 
@@ -219,6 +225,7 @@ ngx_http_agentstream_delivery_sent(void *data,
         ngx_http_agentstream_delivery_no_turn(d, outcome->reason
                                                  ? outcome->reason
                                                  : "There is no memory");
+        ngx_http_agentstream_delivery_release(d);
         return;
     }
 
@@ -247,9 +254,11 @@ ngx_http_agentstream_delivery_sent(void *data,
     ngx_http_agentstream_delivery_take_out(d, d->job_entry);
 
     if (ngx_http_agentstream_delivery_follow(d) != NGX_OK) {
-        ngx_http_agentstream_delivery_lost(d, NGX_ERROR);
+        ngx_http_agentstream_delivery_again(d);
+        return;
     }
 
+    ngx_http_agentstream_delivery_release(d);
     ngx_http_agentstream_delivery_kick(d);
 }
 
@@ -359,7 +368,7 @@ ngx_http_agentstream_delivery_known(void *data, ngx_int_t rc)
     turn = ngx_http_agentstream_delivery_get_id(&d->state.turn);
 
     if (ngx_http_agentstream_follower_read(&d->follower, &turn) != NGX_OK) {
-        ngx_http_agentstream_delivery_lost(d, NGX_ERROR);
+        ngx_http_agentstream_delivery_again(d);
     }
 }
 
@@ -384,10 +393,11 @@ ngx_http_agentstream_delivery_take(void *data,
 
     while (ngx_http_agentstream_follower_next(batch, &record) == NGX_OK) {
 
-        /* what does not fit into memory is not shown; the end is known
-           anyway */
-
-        (void) ngx_http_agentstream_view_record(&d->view, &record);
+        if (ngx_http_agentstream_view_record(&d->view, &record) != NGX_OK) {
+            ngx_http_agentstream_follower_close(&d->follower);
+            ngx_http_agentstream_delivery_again(d);
+            return NGX_DONE;
+        }
 
         over |= ngx_http_agentstream_record_terminal(record.type);
     }
@@ -406,12 +416,18 @@ ngx_http_agentstream_delivery_take(void *data,
 }
 
 
-/* the turn is not kept, and OpenCode does not know it either */
+/* the turn is not kept, and OpenCode does not know it either; NGX_ERROR: there
+   may just be no memory */
 
 static void
 ngx_http_agentstream_delivery_lost(void *data, ngx_int_t rc)
 {
     ngx_http_agentstream_delivery_t *d = data;
+
+    if (rc == NGX_ERROR) {
+        ngx_http_agentstream_delivery_again(d);
+        return;
+    }
 
     ngx_http_agentstream_delivery_over(d);
     ngx_http_agentstream_delivery_kick(d);
@@ -434,11 +450,11 @@ ngx_http_agentstream_delivery_over(ngx_http_agentstream_delivery_t *d)
         ngx_http_agentstream_delivery_save(d, 0);
     }
 
-    if (d->turn == NULL
-        || ngx_array_init(&d->pieces, d->turn, 4,
-                          sizeof(ngx_http_agentstream_piece_t))
-           != NGX_OK)
+    if (ngx_array_init(&d->pieces, d->turn, 4,
+                       sizeof(ngx_http_agentstream_piece_t))
+        != NGX_OK)
     {
+        ngx_http_agentstream_delivery_again(d);
         return;
     }
 
@@ -449,6 +465,13 @@ ngx_http_agentstream_delivery_over(ngx_http_agentstream_delivery_t *d)
                                             &d->pieces)
             == NGX_OK)
         {
+            return;
+        }
+
+        if (ngx_time() - d->state.ended
+            < NGX_HTTP_AGENTSTREAM_DELIVERY_PATIENCE)
+        {
+            ngx_http_agentstream_delivery_again(d);
             return;
         }
 

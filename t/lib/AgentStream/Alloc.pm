@@ -46,7 +46,8 @@ my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 my %place;
 
 
-# ready => sub { … }: waits until everything works that belongs to it
+# ready => sub { … }: waits until everything works that belongs to it; lasting:
+# matches what may stay in the zone; every: only each so many-th allocation fails
 
 sub new {
     my ($class, %args) = @_;
@@ -152,6 +153,7 @@ sub scenario {
     my ($self, $name, $code) = @_;
     my @at = split ' ', $ENV{AGENTSTREAM_AT} // '';
     my ($n, $step) = split ' ', $ENV{AGENTSTREAM_PART} // '1 1';
+    my $every = $ENV{AGENTSTREAM_EVERY} // $self->{every} // 1;
     my ($beyond, $slowest, $failed, $since) = (0, 0, 0, time());
     my (%outcome, @problems);
 
@@ -162,7 +164,9 @@ sub scenario {
 
     # the number of allocations depends on what arrives together
 
-    for ($n = $at[0] // $n; $beyond < 3 && $n < $total + 100; $n += $step) {
+    for ($n = $at[0] // $n * $every; $beyond < 3 && $n < $total + 100;
+         $n += $step * $every)
+    {
         last if @at && $n > $at[-1];
 
         my $start = time();
@@ -235,7 +239,8 @@ sub report {
 sub once {
     my ($self, $name, $code, $n, $problems) = @_;
     my $s = $name =~ /^(?:ai-sdk|ag-ui)/ ? '@alloc-' . ++$self->{names}
-                                         : $self->session();
+            : $name =~ /^chat/ ? '@telegram:' . (5000 + ++$self->{names})
+            : $self->session();
 
     my @clients = $code->($s, sub {
         $self->arm($n, $ENV{AGENTSTREAM_BURST});
@@ -275,10 +280,14 @@ sub once {
 
 # kind: turn, all its packets; rest, some of its packets; follow, a stream that
 # stays open, and how many turns it must have seen; json; list and stream, for
-# the packets of a history; ai-sdk and ag-ui, for a response in that protocol
+# the packets of a history; ai-sdk and ag-ui, for a response in that protocol;
+# chat, for the text of an answer
 
 sub outcome {
     my ($self, $problems, $s, $c, $kind, $turns) = @_;
+
+    return $self->chat_outcome($problems, $c) if $kind eq 'chat';
+
     my $status = $c->status();
 
     return 'closed' unless defined $status;
@@ -352,6 +361,19 @@ sub page_outcome {
         if $body !~ $last || $ends != 1;
 
     return $body =~ /^data: \{"type":"(error|RUN_ERROR)"/m ? 'error' : 'good';
+}
+
+
+# somebody in a chat always hears something
+
+sub chat_outcome {
+    my ($self, $problems, $answer) = @_;
+
+    push @$problems, 'no answer in the chat' unless defined $answer;
+
+    return !defined $answer ? 'silence'
+           : $answer =~ /^(The agent c\w+ not|The answer was)/ ? 'refused'
+           : 'good';
 }
 
 
@@ -522,7 +544,9 @@ sub finish {
 
         ok(wait_for(sub {
             $self->turn($self->session(), 'text:1:8:0');
-            return !(@blocks = $self->blocks());
+            @blocks = grep { !$self->{lasting} || !/$self->{lasting}/ }
+                      $self->blocks();
+            return !@blocks;
         }, 10), 'the zone is as before')
             or diag(map { "$_\n" } @blocks);
 
