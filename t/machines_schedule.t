@@ -24,7 +24,8 @@ my $seed = $ENV{MACHINES_SEED} // 1;
 my $real = $ENV{MACHINES_REAL};
 my $turns = $ENV{MACHINES_TURNS} // ($real ? 60 : $long ? 300 : 30);
 
-my $m = AgentStream::Machines->new(3, tunnels => 1, clocks => 1, workers => 2,
+my $m = AgentStream::Machines->new(3, networks => 1, clocks => 1,
+    workers => 2,
     timeout => $long ? 1500 : 120, redis => { appendonly => 'yes' },
     $real ? (opencode => 'real') : ());
 my ($x) = $m->machines();
@@ -39,7 +40,7 @@ my $run = AgentStream::MachinesRun->new(
                           : 'text:' . (10 + int rand 30) . ":24:80 n=$_[0]" },
     faults => [$long ? qw(lost network noredis noopencode worker killed stopped
                           restarted emptied full)
-                     : qw(lost noredis killed emptied)],
+                     : qw(lost network noredis killed emptied)],
     sent => $real ? undef : \&sent);
 
 my $begun = time();

@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 
-# A machine is lost, with all its processes at once: its turns go on elsewhere
-# within eight seconds, byte-exactly for every client that comes back.  A
-# worker that was stopped for longer than its lease, or cut off, finds that its
-# turn has another owner, and its clients are told so.
+# A machine is lost, with all its processes at once, or its network is cut and
+# no connection ends: its turns go on elsewhere within eight seconds,
+# byte-exactly for every client that comes back.  A worker that was stopped for
+# longer than its lease, or cut off, finds that its turn has another owner, and
+# its clients are told so.
 #
 # Broken by: a lease that nobody misses; a takeover that sends the prompt or a
 # packet again; numbers that stand for two packets; an owner that is not fenced
@@ -15,14 +16,16 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 use AgentStream::Machines;
+use AgentStream::MachinesRun;
 
-my $m = AgentStream::Machines->new(3);
+my $m = AgentStream::Machines->new(3, networks => 1, timeout => 120);
 my ($x, $y, $z) = $m->machines();
 
 # nobody is taken for dead before a lease has passed
 sleep(6);
 
 stopped() if $ENV{AGENTSTREAM_MACHINES};
+cut();
 lost();
 
 $m->done();
@@ -55,6 +58,56 @@ sub stopped {
     is(join_raw($all), join_raw($reader), 'stopped: a third machine');
     is(scalar(grep { /"type":"(prompt_response|error)"/ }
               map { $_->{data} } $all->packets()), 1, 'stopped: one end');
+}
+
+
+# Nobody is told that the first machine cannot be reached any more.
+
+sub cut {
+    my @s = map { $x->session() } 1, 2;
+    my @sender = map { $x->send_message($_, 'text:150:24:80') } @s;
+    hear($x, $_, 8) for @sender;
+    my $reader = $y->open(events_of($s[0]));
+    hear($y, $reader, 10);
+
+    note($m->{networks}[0] ? 'a network of its own' : 'tunnels');
+    $m->cut(1);
+    my $began = time();
+
+    # clients notice it by themselves; one stays
+    $y->wait(\@sender, timeout => 0.3);
+    my @back = map {
+        $z->open(events_of($s[$_], ($sender[$_]->packets())[-1]{id}))
+    } 0, 1;
+
+    ok(wait_for(sub { my $log = $y->log_text() . $z->log_text();
+                      !grep { $log !~ /taken over .*session $_/ } @s }, 9),
+       'cut: all turns go on');
+    cmp_ok(time() - $began, '<', 8, 'cut: in time');
+    ok(!$sender[0]->finished() && !$sender[1]->finished(),
+       'cut: no connection has ended');
+    $sender[1]->close();
+    $m->mend(1);
+
+    ok($y->wait([$reader, @back], timeout => 30), 'cut: all end');
+    ok($x->wait([$sender[0]], timeout => 30), 'cut: who has stayed, too');
+    is(prompts($y, $_), 1, 'cut: one prompt') for @s;
+
+    for my $i (0, 1) {
+        is(AgentStream::MachinesRun::text({ conns => [$sender[$i], $back[$i]] }),
+           stored_text($y->messages($s[$i]), turn_id($sender[$i]), 'text'),
+           'cut: all of it') if $i;
+        check_text($z->request(events_of($s[$i])), $y->messages($s[$i]),
+                   'cut: later');
+    }
+
+    check_text($reader, $y->messages($s[0]), 'cut: the reader');
+    is(AgentStream::MachinesRun::text({ conns => [$sender[0]] }),
+       stored_text($y->messages($s[0]), turn_id($sender[0]), 'text'),
+       'cut: who has stayed has all of it');
+    $m->check_all('cut', [$reader], [$sender[0]], [$back[0]],
+                  [$sender[1], $back[1]]);
+    wait_for(sub { $x->status()->{store}{connected} }, 15);
 }
 
 

@@ -125,6 +125,7 @@ sub open {
     my ($self, $method, $path, %args) = @_;
 
     return AgentStream::Client->open(port => $args{port} // $self->{port},
+        host => $args{port} ? undef : $self->host(),
         rcvbuf => $args{rcvbuf},
         request => $self->http_request($method, $path, %args));
 }

@@ -1,7 +1,7 @@
 // TCP tunnels that a test cuts: each name is a port of its own in front of one
 // upstream port.
 //
-//     node tunnel.mjs NAME=PORT ...     prints "listening CONTROL PORT ..."
+//     node tunnel.mjs NAME=PORT[@HOST] ...     listens on HOST, prints "listening CONTROL PORT ..."
 //
 // The control port takes one line per connection and answers with one line.
 //
@@ -34,8 +34,8 @@ class Tunnel {
         tunnels.set(name, this);
     }
 
-    listen() {
-        return new Promise((resolve) => this.server.listen(0, '127.0.0.1',
+    listen(host) {
+        return new Promise((resolve) => this.server.listen(0, host,
             () => resolve(this.server.address().port)));
     }
 
@@ -164,9 +164,9 @@ const control = net.createServer((c) => {
 const ports = [];
 
 for (const arg of process.argv.slice(2)) {
-    const [name, port] = arg.split('=');
+    const [name, port, host] = arg.split(/[=@]/);
 
-    ports.push(await new Tunnel(name, Number(port)).listen());
+    ports.push(await new Tunnel(name, Number(port)).listen(host ?? '127.0.0.1'));
 }
 
 control.listen(0, '127.0.0.1', () => console.log(

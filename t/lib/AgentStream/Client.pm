@@ -19,12 +19,13 @@ use AgentStream::Process qw(scaled);
 use AgentStream::Response;
 
 
-# port => …, request => bytes, responses => how many (1)
+# host => …, port => …, request => bytes, responses => how many (1)
 
 sub open {
     my ($class, %args) = @_;
 
-    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
+    my $socket = IO::Socket::INET->new(
+        PeerAddr => $args{host} // '127.0.0.1',
         PeerPort => $args{port},
         $args{from} ? (LocalAddr => $args{from}) : ()) or die "connect to port $args{port}: $!\n";
 

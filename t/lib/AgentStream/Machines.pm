@@ -18,6 +18,11 @@ package AgentStream::Machines;
 # be cut (tunnel.mjs): $m->tunnel('hold', 'redis1') for the first machine,
 # "opencode1" for its way to OpenCode.
 #
+# networks => 1: beside that, each machine has a network of its own, where the
+# system permits it (Netns.pm).  $m->cut($i) cuts the i-th machine off from
+# everything, $m->mend($i) ends that; without such a network only Redis and
+# OpenCode are cut off, by the tunnels.
+#
 # clocks => 1: each machine has clocks of its own (clock.c): $m->clock($x, WALL,
 # TICKS) moves its time of day, in seconds, and the clock of its timers, in
 # milliseconds.
@@ -39,6 +44,7 @@ use Test::More;
 use AgentStream;
 use AgentStream::Bot qw(bot_conf);
 use AgentStream::Chat;
+use AgentStream::Netns;
 use AgentStream::Process qw(free_ports slurp wait_for);
 
 
@@ -54,7 +60,8 @@ sub new {
     my $wait = delete $args{wait} // 1;
     my $store = delete $args{store};
     my $bot = delete $args{bot};
-    my $tunnels = delete $args{tunnels};
+    my $networks = delete $args{networks};
+    my $tunnels = delete $args{tunnels} || $networks;
     my $clocks = delete $args{clocks};
     my $own = delete $args{own} // [];
     $self->{killed} = delete $args{killed};
@@ -84,6 +91,8 @@ sub new {
               agentstream_store_failure $failure;\n";
 
     my $direct = $http;
+    $self->{networks} = [$networks ? map { AgentStream::Netns->new() } 1 .. $n
+                                   : ()];
     $self->start_tunnels($n) if $tunnels;
 
     for my $i (1 .. $n) {
@@ -94,7 +103,10 @@ sub new {
         $http = $direct;
 
         if ($tunnels) {
-            $http =~ s/:$self->{port}\b/:$self->{ports}{"redis$i"}/;
+            my $net = $t->{network} = $self->{networks}[$i - 1];
+            my $host = $net ? $net->{here} : '127.0.0.1';
+
+            $http =~ s/127\.0\.0\.1:$self->{port}\b/$host:$self->{ports}{"redis$i"}/;
             $t->{port_upstream} = $self->{ports}{"opencode$i"};
         }
 
@@ -205,7 +217,9 @@ sub start_tunnels {
 
     my $said = $self->{first}->start_server('tunnel', qr/^listening (.+)$/m,
         'node', "$FindBin::Bin/lib/tunnel.mjs",
-        map { my ($what) = /^([a-z]+)/; "$_=$to{$what}" } @names);
+        map { my ($what, $i) = /^([a-z]+)(\d+)/;
+              my $net = $self->{networks}[$i - 1];
+              "$_=$to{$what}" . ($net ? "\@$net->{here}" : '') } @names);
 
     $self->{tunnel} = $self->{first}{tunnel};
     ($self->{port_control}, my @ports) = split ' ', $said;
@@ -225,6 +239,37 @@ sub tunnel {
     chomp $answer;
 
     return $answer;
+}
+
+
+# the i-th machine hears nothing any more, and nobody hears it
+
+sub cut {
+    my ($self, $i) = @_;
+
+    if (my $net = $self->{networks}[$i - 1]) {
+        $self->{machines}[$i - 1]{cut} = 1;
+        $net->cut();
+        return;
+    }
+
+    $self->tunnel('hold', $_) for "redis$i", "opencode$i";
+}
+
+
+sub mend {
+    my ($self, $i) = @_;
+
+    if (my $net = $self->{networks}[$i - 1]) {
+        $net->mend();
+        delete $self->{machines}[$i - 1]{cut};
+        return;
+    }
+
+    for ("redis$i", "opencode$i") {
+        $self->tunnel('reset', $_);
+        $self->tunnel('up', $_);
+    }
 }
 
 
@@ -405,6 +450,7 @@ sub finish {
         $self->{tunnel}->stop('TERM', 5);
     }
 
+    $_->remove() for @{ $self->{networks} // [] };
     $self->{redis}->signal('CONT');
     $self->{redis}->stop('TERM', 5);
     $self->{chat}->stop() if $self->{chat};

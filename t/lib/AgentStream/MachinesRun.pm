@@ -83,7 +83,8 @@ sub run {
 
 sub alive {
     my ($self) = @_;
-    my @alive = grep { !$_->{lost} } $self->{machines}->machines();
+    my @alive = grep { !$_->{lost} && !$_->{cut} }
+                $self->{machines}->machines();
 
     return $alive[int rand @alive];
 }
@@ -158,9 +159,11 @@ sub client {
         return;
     }
 
-    # a client breaks its connection now and then
+    # a client breaks its connection now and then, and one that leads to a
+    # machine without a network
     if ($conn->{fh} && !$conn->finished()) {
-        return if rand() > 0.01 || !@packets;
+        return if rand() > ($conn->{machine}{cut} ? 0.1 : 0.01)
+                  || (!@packets && !$conn->{machine}{cut});
         $conn->close();
     }
 
@@ -196,6 +199,7 @@ sub connect {
     }
 
     $self->{counts}{connections}++;
+    $conn->{machine} = $t;
     push @{ $client->{conns} }, $conn;
 }
 
@@ -291,14 +295,9 @@ sub fault_network {
     my ($self, $i) = @_;
     my $m = $self->{machines};
 
-    $m->tunnel('hold', $_) for "redis$i", "opencode$i";
+    $m->cut($i);
 
-    return (3 + $self->roll(8), sub {
-        for ("redis$i", "opencode$i") {
-            $m->tunnel('reset', $_);
-            $m->tunnel('up', $_);
-        }
-    });
+    return (3 + $self->roll(8), sub { $m->mend($i) });
 }
 
 

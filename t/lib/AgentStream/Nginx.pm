@@ -46,8 +46,8 @@ EOF
 
 our $TEMPLATE = $HEAD . <<'EOF';
     server {
-        listen 127.0.0.1:%%port%%;
-        listen 127.0.0.1:%%port_h2%% http2;
+        listen %%host%%:%%port%%;
+        listen %%host%%:%%port_h2%% http2;
         %%listen_tls%%
 
         %%server%%
@@ -59,7 +59,7 @@ our $TEMPLATE = $HEAD . <<'EOF';
 
         location /opencode/ {
             internal;
-            proxy_pass http://127.0.0.1:%%port_opencode%%/;
+            proxy_pass http://%%host_opencode%%:%%port_opencode%%/;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_read_timeout 1h;
@@ -84,7 +84,9 @@ sub conf {
     my @ports = free_ports(3);
     $self->{$_} = shift @ports for qw(port port_h2 port_tls);
 
-    my %value = (%$self,
+    my %value = (%$self, host => $self->host(),
+        host_opencode => $self->{network} ? $self->{network}{here}
+                                          : '127.0.0.1',
         port_opencode => $self->{port_upstream} // $self->{port_opencode},
         user => $> == 0 ? 'user root;' : '',
         globals => (module() ? 'load_module ' . module() . ";\n" : '')
@@ -96,6 +98,15 @@ sub conf {
     1 while $conf =~ s/%%(\w+)%%/$value{$1} \/\/ ''/ge;
 
     return $conf;
+}
+
+
+# where nginx listens; with a network of its own (AgentStream::Netns), there
+
+sub host {
+    my ($self) = @_;
+
+    return $self->{network} ? $self->{network}{there} : '127.0.0.1';
 }
 
 
@@ -189,7 +200,9 @@ sub start_nginx {
         $self->write_conf();
 
         my $nginx = AgentStream::Process->start(env => $self->nginx_env(),
-            command => [$self->nginx_command()],
+            command => [$self->{network}
+                        ? $self->{network}->command($self->nginx_command())
+                        : $self->nginx_command()],
             out => "$self->{dir}/nginx.out");
 
         $self->{master} = $nginx;
@@ -218,7 +231,7 @@ sub listening {
     my ($self) = @_;
 
     return -s "$self->{dir}/nginx.pid" && IO::Socket::INET->new(
-        PeerAddr => '127.0.0.1', PeerPort => $self->{port});
+        PeerAddr => $self->host(), PeerPort => $self->{port});
 }
 
 
