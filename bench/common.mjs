@@ -137,10 +137,12 @@ export function fail(message) {
 
 export class Server {
 
-    /* harness: the processors of the fake, cpus: those of nginx */
+    /* harness: the processors of the fake, cpus: those of nginx; upstream: the
+       port of an OpenCode that runs already */
 
-    constructor(name, harness, cpus) {
+    constructor(name, harness, cpus, upstream) {
         this.name = name;
+        this.upstream = upstream;
         this.harness = harness;
         this.cpus = cpus;
         this.dir = path.join(WORK, name);
@@ -148,15 +150,17 @@ export class Server {
 
     async start() {
         this.port = await freePort();
-        this.upstream = await freePort();
         this.url = `http://127.0.0.1:${this.port}`;
 
         fs.mkdirSync(path.join(this.dir, 'temp'), { recursive: true });
         fs.rmSync(this.file('error.log'), { force: true });
 
-        this.fake = launchHarness('opencode', `${this.name}-opencode`,
-            this.harness, [String(this.upstream)]);
-        await listening(this.upstream, this.fake);
+        if (!this.upstream) {
+            this.upstream = await freePort();
+            this.fake = launchHarness('opencode', `${this.name}-opencode`,
+                this.harness, [String(this.upstream)]);
+            await listening(this.upstream, this.fake);
+        }
 
         this.process = launch(this.name, this.cpus, this.command());
         await listening(this.port, this.process);
@@ -165,7 +169,7 @@ export class Server {
     /* who is not measured does nothing, not even now and then */
 
     freeze(frozen) {
-        for (const child of [this.fake, this.process]) {
+        for (const child of [this.fake, this.process].filter(Boolean)) {
             signalGroup(child, frozen ? 'SIGSTOP' : 'SIGCONT');
         }
     }
@@ -173,7 +177,10 @@ export class Server {
     async stop() {
         this.freeze(false);
         await end(this.process);
-        await end(this.fake);
+
+        if (this.fake) {
+            await end(this.fake);
+        }
     }
 
     file(name) {

@@ -10,14 +10,12 @@
 
 import { execFileSync } from 'node:child_process';
 import http from 'node:http';
-import { Server, allowedCpus, compile, cpuOf, end, fail, freePort, launch,
-         listening, parseOptions, setNice, sleep } from './common.mjs';
-import { load } from './target.mjs';
+import { compile, cpuOf, end, fail, freePort, launch, listening, parseOptions,
+         setNice, sleep } from './common.mjs';
+import { HARNESS, Target, load } from './target.mjs';
 
 const options = parseOptions(process.argv.slice(2), { reps: 3, nice: 0,
     cells: /./ });
-const cpus = allowedCpus();
-const HARNESS = cpus[0], BRIDGE = cpus.at(-1);
 
 /* of a packet: at most so many microseconds and milliseconds more */
 const CELLS = [
@@ -30,60 +28,6 @@ const CELLS = [
 ];
 
 const BEHIND = 2;    /* ms, median */
-
-
-class Machine extends Server {
-
-    constructor(name, store) {
-        super(name, HARNESS, BRIDGE);
-        this.store = store;
-    }
-
-    get sessions() {
-        return `${this.url}/sessions`;
-    }
-
-    conf() {
-        return {
-            connections: 16384,
-            level: 'warn',
-            listen: 'backlog=4096',
-            keepalive: 64,
-            main: 'worker_rlimit_nofile 20000;',
-            http: `keepalive_requests 1000000;
-    agentstream_zone 512m retain=5s;
-    ${this.store ? `agentstream_store redis://127.0.0.1:${this.store};` : ''}`,
-        };
-    }
-}
-
-
-/* another nginx in front of the same OpenCode */
-
-class Beside extends Machine {
-
-    constructor(name, store, first) {
-        super(name, store);
-        this.first = first;
-    }
-
-    async start() {
-        this.port = await freePort();
-        this.upstream = this.first.upstream;
-        this.url = `http://127.0.0.1:${this.port}`;
-
-        const fs = await import('node:fs');
-
-        fs.mkdirSync(this.file('temp'), { recursive: true });
-        fs.rmSync(this.file('error.log'), { force: true });
-        this.process = launch(this.name, this.cpus, this.command());
-        await listening(this.port, this.process);
-    }
-
-    async stop() {
-        await end(this.process);
-    }
-}
 
 
 function median(values) {
@@ -107,14 +51,15 @@ function info(port) {
 
 
 async function measure(machine, cell, redis) {
-    const pids = machine.pids;
-    const before = redis && info(machine.store);
+    const pids = machine.pids, fake = [machine.fake.pid];
+    const before = redis && info(port);
     const cpu = cpuOf(pids), redisCpu = redis ? cpuOf([redis.pid]) : 0;
+    const fakeCpu = cpuOf(fake);
     const result = await load(machine, cell);
 
     await sleep(50);
 
-    const after = redis && info(machine.store);
+    const after = redis && info(port);
 
     if (result.failed) {
         fail(`${cell.name}, ${machine.name}: ${result.failed} turns failed: `
@@ -129,6 +74,8 @@ async function measure(machine, cell, redis) {
         in: redis ? (after.in - before.in) / result.events : 0,
         out: redis ? (after.out - before.out) / result.events : 0,
         size: result.bytes / result.events,
+        fake_us: (cpuOf(fake) - fakeCpu) / result.events,
+        rate: result.events / result.seconds,
     };
 }
 
@@ -193,8 +140,9 @@ const redis = launch('redis', HARNESS, ['redis-server', '--port', String(port),
     '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']);
 await listening(port, redis);
 
-const alone = new Machine('alone', 0);
-const stored = new Machine('stored', port);
+const store = `redis://127.0.0.1:${port}`;
+const alone = new Target('alone');
+const stored = new Target('stored', { store });
 let missed = 0;
 
 await alone.start();
@@ -216,6 +164,8 @@ for (const cell of CELLS.filter((c) => options.cells.test(c.name))) {
     }
 
     const of = (name, field) => median(runs[name].map((run) => run[field]));
+    const share = (field) => (of('stored', field) * of('stored', 'rate') / 1e4)
+        .toFixed(0);
     const more = of('stored', 'us') - of('alone', 'us');
     const later = of('stored', 'p50') - of('alone', 'p50');
 
@@ -232,11 +182,13 @@ for (const cell of CELLS.filter((c) => options.cells.test(c.name))) {
         + `${of('stored', 'scripts').toFixed(3)} scripts, `
         + `${of('stored', 'in').toFixed(0)} bytes to Redis and `
         + `${of('stored', 'out').toFixed(0)} from it, for `
-        + `${of('stored', 'size').toFixed(0)} bytes of a packet`);
+        + `${of('stored', 'size').toFixed(0)} bytes of a packet; `
+        + `of a core: nginx ${share('us')} %, Redis ${share('redis_us')} %, `
+        + `the fake ${share('fake_us')} %`);
 }
 
 if (options.cells.test('behind')) {
-    const second = new Beside('beside', port, stored);
+    const second = new Target('beside', { store, upstream: stored.upstream });
 
     await second.start();
     await sleep(1000);

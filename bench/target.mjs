@@ -9,8 +9,8 @@ import { Server, WORK, allowedCpus, cpuOf, get, memoryOf, post, runClient, sleep
     from './common.mjs';
 
 const cpus = allowedCpus();
-const HARNESS = cpus[0];
 
+export const HARNESS = cpus[0];
 export const BRIDGE = cpus.at(-1);
 
 
@@ -18,10 +18,11 @@ export const BRIDGE = cpus.at(-1);
 
 export class Target extends Server {
 
-    /* watched: others read its turns, too; store: the address of Redis */
+    /* watched: others read its turns, too; store: the address of Redis;
+       upstream: the port of an OpenCode that runs already */
 
-    constructor(name, { watched = false, store = '' } = {}) {
-        super(name, HARNESS, BRIDGE);
+    constructor(name, { watched = false, store = '', upstream } = {}) {
+        super(name, HARNESS, BRIDGE, upstream);
         this.protocol = ['ai-sdk', 'ag-ui'].find((p) => p === name);
         this.nginx = !['hub', 'naive', 'write'].includes(name);
         this.watched = watched;
