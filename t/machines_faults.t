@@ -17,7 +17,9 @@
 # dropped (trimmed); a reader of the newest turn that gets an older one from a
 # machine that does not know the newest (older); a turn that Redis has lost and
 # that cannot be stored again, whose readers wait for it, on its machine or
-# elsewhere (begun).
+# elsewhere (begun); a turn that Redis forgets while its packets are stored
+# (renewed); a lease that is counted from Redis' answer on instead of from the
+# question (lease).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -43,8 +45,8 @@ my %test = (current => \&current, ranged => \&ranged, answer => \&answer,
             killed => \&killed, queue => \&queue, worker => \&worker,
             full => \&full, emptied => \&emptied, clocks => \&clocks,
             fourth => \&fourth, trimmed => \&trimmed, older => \&older,
-            begun => \&begun);
-my @short = qw(current full queue older begun);
+            begun => \&begun, renewed => \&renewed, lease => \&lease);
+my @short = qw(current full queue older begun renewed);
 my @names = $ENV{MACHINES_FAULT} ? split ' ', $ENV{MACHINES_FAULT}
             : $ENV{AGENTSTREAM_MACHINES} ? sort keys %test : @short;
 
@@ -259,7 +261,7 @@ sub emptied {
 
     $m->{redis}->stop('KILL', 5);
     sleep(1);
-    $m->clock($_, 0, 200_000) for $x, $y;
+    ahead($_, 200_000) for $x, $y;
     sleep(1);
     $m->start_redis();
     ok(wait_for(sub { $m->leases() == 3 }, 20), 'emptied: all are back');
@@ -272,7 +274,7 @@ sub emptied {
 
 
 sub clocks {
-    $m->clock($x, 600, 0);
+    $m->clock($x, 600, $x->{ahead} // 0);
 
     my ($s, $sender, $worker, $reader) = turn('text:100:24:100');
     ok($y->request('GET', "/sessions/$s/turn")->body() =~ /"running":true/,
@@ -290,7 +292,7 @@ sub clocks {
     is(join_raw($all), join_raw($y->request(events_of($s))),
        'clocks: the same later');
     is($x->turn($s, 'text:1:24:0')->status(), 200, 'clocks: the next turn');
-    $m->clock($x, 0, 0);
+    ahead($x, 0);
 }
 
 
@@ -342,6 +344,62 @@ sub begun {
        stored_text($x->messages($s), turn_id($sender), 'text'),
        'begun: all of the first, since the reset') for $sender, $reader;
     $m->check_all('begun', [$sender], [$reader]);
+}
+
+
+# What Redis has of a turn lives on as long as there are packets.
+
+sub renewed {
+    my ($s, $sender) = turn('text:90:24:100', alone => 1);
+    my @keys = grep { /:(?:s|[mt]:msg_\w+)$/ }
+               split /\n/, $m->redis('KEYS', "*$s*");
+
+    is(scalar(@keys), 3, 'renewed: session, turn and packets');
+    $m->redis('EXPIRE', $_, 100) for @keys;
+    hear($x, $sender, $sender->packets() + 3);
+    is(scalar(grep { $m->redis('TTL', $_) > 100 } @keys), 0,
+       'renewed: not with each packet');
+
+    # not in one step: after ten seconds without packets the turn is touched
+    for (1, 2) {
+        ahead($x, 5500);
+        hear($x, $sender, $sender->packets() + 3);
+    }
+
+    ok(wait_for(sub { 3 == grep { $m->redis('TTL', $_) > 200 } @keys }, 2),
+       'renewed: now and then');
+    ok(!$sender->finished(), 'renewed: before it ends');
+    ok($x->wait([$sender], timeout => 15), 'renewed: it ends');
+    check_text($sender, $x->messages($s), 'renewed');
+}
+
+
+# The answer to a renewal comes late: Redis counts from the question on.
+
+sub lease {
+    my $lost = $y->status()->{store}{leases_lost};
+    my $fired = $m->tunnel('fired', 'redis2');
+
+    $m->tunnel('on', 'redis2', 1, 'hold', 'EVALSHA.*\\$4\\r\\n6000\\r\\n');
+    ok(wait_for(sub { $m->tunnel('fired', 'redis2') > $fired }, 10),
+       'lease: a renewal is on its way');
+    ahead($y, 2500);
+    $m->tunnel('up', 'redis2', 'out');
+    sleep(0.3);
+    is($y->status()->{store}{leases_lost}, $lost, 'lease: it is not over yet');
+    ahead($y, 4000);
+    ok(wait_for(sub { $y->status()->{store}{leases_lost} > $lost }, 1.3),
+       'lease: and ends with the one that Redis counts');
+    $m->tunnel('up', 'redis2');
+}
+
+
+# the clock of a machine's timers goes ahead, by so many milliseconds more
+
+sub ahead {
+    my ($t, $ms) = @_;
+
+    $m->clock($t, 0, $t->{ahead} = ($t->{ahead} // 0) + $ms);
 }
 
 

@@ -103,6 +103,8 @@ typedef struct {
     ngx_msec_t                           sent_at;
     ngx_msec_t                           prompt_at;
     ngx_msec_t                           touched;
+    ngx_msec_t                           renewed;  /* when its time to live in
+                                                      Redis was; 0: never */
     ngx_msec_t                           heard;    /* last answer */
     ngx_uint_t                           emptied;  /* the remote's, then */
     uint64_t                             kept;     /* the oldest record that
@@ -162,6 +164,9 @@ typedef struct {
                                                       asked after the last
                                                       reader here had left */
     unsigned                             asked:1;
+    unsigned                             whole:1;  /* the command on its way
+                                                      renews its time, and
+                                                      asks that */
     unsigned                             dead:1;
     unsigned                             undoing:1;    /* Redis is being told
                                                           that it is dead */

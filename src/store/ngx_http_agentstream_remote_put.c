@@ -63,6 +63,9 @@ static void ngx_http_agentstream_remote_put_records(
 static void ngx_http_agentstream_remote_put_fields(
     ngx_http_agentstream_remote_turn_t *rt,
     ngx_http_agentstream_remote_put_t *put);
+static void ngx_http_agentstream_remote_put_ttl(
+    ngx_http_agentstream_remote_turn_t *rt,
+    ngx_http_agentstream_remote_put_t *put);
 static void ngx_http_agentstream_remote_put_number(
     ngx_http_agentstream_remote_put_t *put, uint64_t n);
 static void ngx_http_agentstream_remote_put_keep(
@@ -196,9 +199,7 @@ ngx_http_agentstream_remote_gather(ngx_http_agentstream_remote_turn_t *rt,
     put->argv[put->argc++] = rt->id;
     ngx_http_agentstream_remote_put_number(put, rt->epoch);
     put->argv[put->argc++] = rt->remote->owner;
-    ngx_http_agentstream_remote_put_number(put, rt->end_sent
-                              ? ngx_max(rt->remote->zone->retain / 1000, 1)
-                              : NGX_HTTP_AGENTSTREAM_RUNNING_TTL);
+    ngx_http_agentstream_remote_put_ttl(rt, put);
     ngx_http_agentstream_remote_put_text(put, !rt->end_sent ? ""
                                               : rt->end_unsure ? "1" : "0");
     ngx_http_agentstream_remote_put_number(put, put->before);
@@ -383,6 +384,28 @@ ngx_http_agentstream_remote_put_fields(ngx_http_agentstream_remote_turn_t *rt,
 }
 
 
+/* most commands only store records, which costs Redis less */
+
+static void
+ngx_http_agentstream_remote_put_ttl(ngx_http_agentstream_remote_turn_t *rt,
+    ngx_http_agentstream_remote_put_t *put)
+{
+    rt->whole = (put->nrecords == 0 || put->before == 0 || put->jump
+                 || rt->end_sent || rt->asked || rt->renewed == 0
+                 || ngx_current_msec - rt->renewed
+                    >= NGX_HTTP_AGENTSTREAM_TOUCH);
+
+    if (!rt->whole) {
+        ngx_http_agentstream_remote_put_text(put, "");
+        return;
+    }
+
+    ngx_http_agentstream_remote_put_number(put, rt->end_sent
+                              ? ngx_max(rt->remote->zone->retain / 1000, 1)
+                              : NGX_HTTP_AGENTSTREAM_RUNNING_TTL);
+}
+
+
 static void
 ngx_http_agentstream_remote_put_number(ngx_http_agentstream_remote_put_t *put,
     uint64_t n)
@@ -533,7 +556,11 @@ ngx_http_agentstream_remote_stored(ngx_http_agentstream_remote_turn_t *rt,
         rt->done = 1;
     }
 
-    if (rt->asked) {
+    if (rt->whole) {
+        rt->renewed = ngx_current_msec;
+    }
+
+    if (rt->asked && rt->whole) {
         rt->asked = 0;
         rt->alone = (ngx_http_agentstream_redis_integer(reply, 2) == 0);
     }
@@ -651,6 +678,7 @@ ngx_http_agentstream_remote_restore_done(void *data, redisReply *reply)
     if (status.len && status.data[0] == 'O') {
         rt->acked = 0;
         rt->kept = 0;
+        rt->renewed = 0;
         rt->prompt |= rt->prompted;
 
     } else if (status.len && status.data[0] == 'N') {

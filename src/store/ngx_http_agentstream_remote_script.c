@@ -80,12 +80,14 @@ static const char  ngx_http_agentstream_script_create[] =
 
 
 /*
- * ARGV: base, turn, epoch, owner, time to live, end ("", or whether the session
- * is unsure, "0" or "1"), number before the first record, number of records,
- * the epoch that made them, the id of the oldest record to keep ("": all), the
- * records, mode, then fields and values.  The mode "jump" says that the records
- * before these are not kept, "touch" that nobody need be told.  A Redis that
- * has an older epoch has forgotten a claim, as after a failover.
+ * ARGV: base, turn, epoch, owner, time to live ("": it was renewed a moment
+ * ago, and nobody wants to know who reads the turn elsewhere), end ("", or
+ * whether the session is unsure, "0" or "1"), number before the first record,
+ * number of records, the epoch that made them, the id of the oldest record to
+ * keep ("": all), the records, mode, then fields and values.  The mode "jump"
+ * says that the records before these are not kept, "touch" that nobody need be
+ * told.  A Redis that has an older epoch has forgotten a claim, as after a
+ * failover.
  */
 
 static const char  ngx_http_agentstream_script_put[] =
@@ -126,8 +128,9 @@ static const char  ngx_http_agentstream_script_put[] =
 "    if call('HGET', m, 'refused') == '1' then call('HDEL', s, 'turn') end\n"
 "  end\n"
 "end\n"
-"if n == 0 or fin ~= '' or first == 1 or mode == 'jump'\n"
-"   or call('TTL', m) < tonumber(ttl) / 2 then\n"
+"local read = 1\n"
+"if ttl ~= '' then\n"
+"  read = call('EXISTS', base .. 'v:' .. turn)\n"
 "  call('EXPIRE', base .. 's', ttl) call('EXPIRE', m, ttl)\n"
 "  call('EXPIRE', t, ttl) call('EXPIRE', base .. 'q', ttl)\n"
 "  if (h[6] or '') ~= '' then call('EXPIRE', base .. 'r:' .. h[6], ttl) end\n"
@@ -139,7 +142,7 @@ static const char  ngx_http_agentstream_script_put[] =
 "elseif mode ~= 'touch' then\n"
 "  call('SPUBLISH', base .. 'c', 'M ' .. turn)\n"
 "end\n"
-"return {'OK', h[4] or '0', call('EXISTS', base .. 'v:' .. turn)}\n";
+"return {'OK', h[4] or '0', read}\n";
 
 
 /* ARGV: base, turn, epoch, owner, settings, request id, time to live, ends of

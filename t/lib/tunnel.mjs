@@ -8,7 +8,7 @@
 //     hold NAME         nothing goes on in both directions, and nobody is told:
 //                       a network that was cut; new connections hang
 //     hold NAME in      the same, towards the upstream only; "out": the answers
-//     up NAME           it goes on, with what was held
+//     up NAME           it goes on, with what was held; "in", "out": as above
 //     reset NAME        all connections are reset, new ones too, until "up"
 //     on NAME N HOW RE  the Nth time from now that bytes for the upstream match
 //                       RE: "lose" forwards them and resets the connection
@@ -121,8 +121,6 @@ class Tunnel {
 
     up() {
         this.down = false;
-        this.hold('in', false);
-        this.hold('out', false);
     }
 }
 
@@ -134,7 +132,14 @@ const OPS = {
         }
     },
 
-    up: (t) => t.up(),
+    up(t, way) {
+        t.up();
+
+        for (const w of way ? [way] : ['in', 'out']) {
+            t.hold(w, false);
+        }
+    },
+
     reset: (t) => t.reset(),
     on(t, n, how, ...re) {
         const [first, then] = re.join(' ').split(' THEN ')
