@@ -8,8 +8,8 @@
 #
 # Broken by: anything that t/machines_broken.t breaks; a reader that hangs; a
 # prompt that is sent twice.  A short run is a part of "make test"; "make
-# test-machines" runs MACHINES_TURNS turns (300) with MACHINES_SEED (1), and 60
-# with a real OpenCode (MACHINES_REAL).
+# test-machines" runs MACHINES_TURNS turns (300) with MACHINES_SEED (1), and as
+# many with a real OpenCode (MACHINES_REAL).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -22,7 +22,7 @@ use AgentStream::MachinesRun;
 my $long = $ENV{AGENTSTREAM_MACHINES};
 my $seed = $ENV{MACHINES_SEED} // 1;
 my $real = $ENV{MACHINES_REAL};
-my $turns = $ENV{MACHINES_TURNS} // ($real ? 60 : $long ? 300 : 30);
+my $turns = $ENV{MACHINES_TURNS} // ($long ? 300 : 30);
 
 my $m = AgentStream::Machines->new(3, networks => 1, clocks => 1,
     workers => 2,

@@ -397,6 +397,12 @@ sub check {
         $stored{ $turn->{session} } //= eval { $t->messages($turn->{session}) }
                                         // [];
 
+        # a prompt reaches OpenCode once
+        my $sent = grep { $_->{info}{role} eq 'user'
+                          && grep { ($_->{text} // '') =~ /\bn=$turn->{n}\b/ }
+                             @{ $_->{parts} } } @{ $stored{ $turn->{session} } };
+        push @$wrong, "turn $turn->{n}: $sent prompts" if $sent > 1;
+
         for my $client (@{ $turn->{clients} }) {
             push @$wrong, map { "turn $turn->{n}, client $i: $_" }
                 check_client($self, \%bytes, $client,
