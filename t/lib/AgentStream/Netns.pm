@@ -29,17 +29,15 @@ sub new {
     my $name = "as$$-" . ++$number;
     my $self = bless { name => $name, end => "as" . $$ % 1e6 . "v$number" },
                $class;
-    my $net = $self->free_network();
 
-    $self->{here} = "$net.1";
-    $self->{there} = "$net.2";
+    @$self{qw(here there)} = $self->free_network();
     $networks{$name} = $self;
 
     $permitted = $> == 0 && ip('netns', 'add', $name)
         && ip('link', 'add', $self->{end}, 'type', 'veth', 'peer', 'name',
               'eth0', 'netns', $name)
-        && ip('addr', 'add', "$self->{here}/24", 'dev', $self->{end})
-        && ip('-n', $name, 'addr', 'add', "$self->{there}/24", 'dev', 'eth0')
+        && ip('addr', 'add', "$self->{here}/30", 'dev', $self->{end})
+        && ip('-n', $name, 'addr', 'add', "$self->{there}/30", 'dev', 'eth0')
         && ip('link', 'set', $self->{end}, 'up')
         && ip('-n', $name, 'link', 'set', 'eth0', 'up')
         && ip('-n', $name, 'link', 'set', 'lo', 'up');
@@ -90,16 +88,19 @@ sub remove {
 }
 
 
-# one that nobody on this machine has
+# -> the addresses of both ends, in one of 16,000 networks: tests that run at the
+# same time have other process ids, so they have other networks
 
 sub free_network {
     my ($self) = @_;
     my $used = `ip -o addr 2>/dev/null` // '';
 
-    for my $i (0 .. 253) {
-        my $net = '169.254.' . (1 + ($$ + $number + $i) % 254);
+    for my $i (0 .. 1999) {
+        my $n = (8 * ($$ + $i) + $number) % 16_000;
+        my ($net, $at) = ('169.254.' . (1 + int($n / 64)), $n % 64 * 4);
+        my @ends = map { "$net." . ($at + $_) } 1, 2;
 
-        return $net if $used !~ /\b\Q$net\E\./;
+        return @ends if $used !~ m{\b\Q$ends[0]\E/};
     }
 
     die "no free network\n";
