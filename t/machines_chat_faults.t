@@ -35,67 +35,33 @@ away();
 $m->done();
 
 
-sub say_to {
-    my ($t, $to, $text) = @_;
-
-    $chat->config(webhook => { telegram => "http://127.0.0.1:$t->{port}/hook" });
-
-    return $chat->say(platform => 'telegram', chat => $to, text => $text);
-}
-
-
-sub answer {
-    my ($to, $said, $seconds) = @_;
-
-    return (answer_to($chat, 'telegram', $to, $said->{id},
-                      seconds => $seconds // 15) // {})->{text} // '';
-}
-
-
-sub loud {
-    my ($to) = @_;
-
-    # one that did not know the chat may say that an answer was interrupted
-    return grep { !$_->{silent} && $_->{text} !~ /interrupted/ }
-           $chat->messages('telegram', $to, bot => 1);
-}
-
-
-sub running {
-    my ($to) = @_;
-
-    ok(wait_for(sub { $chat->messages('telegram', $to, bot => 1) }, 10),
-       "$to: a turn runs");
-}
-
-
 sub emptied {
     my $to = ++$id;
-    my $said = say_to($x, $to, 'text:25:24:100');
-    running($to);
-    my $next = say_to($y, $to, 'say:before');
+    my $said = say_at($chat, $x, $to, 'text:25:24:100');
+    turn_runs($chat, $to);
+    my $next = say_at($chat, $y, $to, 'say:before');
     sleep(0.3);
     $m->redis('FLUSHALL');
     ok(wait_for(sub { $x->log_text() =~ /has lost turn/ }, 5),
        'emptied: the turn is stored again');
-    my $last = say_to($y, $to, 'say:after it');
+    my $last = say_at($chat, $y, $to, 'say:after it');
 
-    like(answer($to, $said), qr/#24 /, 'emptied: the answer arrives');
-    like(answer($to, $next, 20), qr/before/, 'emptied: then what was waiting');
-    like(answer($to, $last, 20), qr/after it/, 'emptied: then what came since');
+    like(reply_of($chat, $to, $said), qr/#24 /, 'emptied: the answer arrives');
+    like(reply_of($chat, $to, $next, 20), qr/before/, 'emptied: then what was waiting');
+    like(reply_of($chat, $to, $last, 20), qr/after it/, 'emptied: then what came since');
     sleep(0.5);
-    is(scalar loud($to), 3, 'emptied: each once');
+    is(scalar loud($chat, $to), 3, 'emptied: each once');
 }
 
 
 sub pressed {
     my $to = ++$id;
-    my $said = say_to($x, $to, 'replay:question-single wait=1');
+    my $said = say_at($chat, $x, $to, 'replay:question-single wait=1');
     my $asked = wait_for(sub { my ($a) = grep { @{ $_->{buttons} // [] } }
                                    $chat->messages('telegram', $to, bot => 1);
                                $a }, 10);
     ok($asked, 'pressed: the chat is asked');
-    $chat->config(webhook => { telegram => "http://127.0.0.1:$y->{port}/hook" });
+    hook_at($chat, $y);
     is($chat->press(platform => 'telegram', chat => $to,
                     message => $asked->{id},
                     label => $asked->{buttons}[0]{label})->{status}, 200,
@@ -111,15 +77,15 @@ sub pressed {
 
 sub killed {
     my @to = map { ++$id } 1 .. 4;
-    my @said = map { say_to($x, $_, 'text:35:24:100') } @to;
-    running($_) for @to;
+    my @said = map { say_at($chat, $x, $_, 'text:35:24:100') } @to;
+    turn_runs($chat, $_) for @to;
     kill 'KILL', ($x->workers())[0];
     my $killed = time();
-    like(answer($to[$_], $said[$_], 20), qr/#34 /,
+    like(reply_of($chat, $to[$_], $said[$_], 20), qr/#34 /,
          "killed: the answer of chat $_, whole") for 0 .. 3;
     cmp_ok(time() - $killed, '<', 9, 'killed: soon');
     sleep(0.7);
-    is(scalar loud($_), 1, 'killed: each once') for @to;
+    is(scalar loud($chat, $_), 1, 'killed: each once') for @to;
 }
 
 
@@ -130,13 +96,13 @@ sub away {
     ok(wait_for(sub { !$x->status()->{store}{connected}
                       && !$y->status()->{store}{connected} }, 10),
        'away: they know it');
-    my $said = say_to($x, $to, 'say:without it');
+    my $said = say_at($chat, $x, $to, 'say:without it');
     is($said->{status}, 200, 'away: taken');
-    like(answer($to, $said), qr/without it/, 'away: and answered');
+    like(reply_of($chat, $to, $said), qr/without it/, 'away: and answered');
     $m->start_redis();
     ok(wait_for(sub { $m->leases() == 4 }, 10), 'back');
-    $said = say_to($y, $to, 'say:with it again');
-    like(answer($to, $said), qr/with it again/, 'back: answered');
+    $said = say_at($chat, $y, $to, 'say:with it again');
+    like(reply_of($chat, $to, $said), qr/with it again/, 'back: answered');
     sleep(0.5);
-    is(scalar loud($to), 2, 'back: each once');
+    is(scalar loud($chat, $to), 2, 'back: each once');
 }

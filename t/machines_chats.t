@@ -39,37 +39,6 @@ is($m->redis('KEYS', 'as1:o:*'), "\n", 'no chat is left with an owner');
 $m->done();
 
 
-sub to {
-    my ($t) = @_;
-
-    $chat->config(webhook => { telegram => "http://127.0.0.1:$t->{port}/hook" });
-}
-
-
-sub say_to {
-    my ($t, $to, $text) = @_;
-
-    to($t);
-
-    return $chat->say(platform => 'telegram', chat => $to, text => $text);
-}
-
-
-sub answer {
-    my ($to, $said, $seconds) = @_;
-
-    return (answer_to($chat, 'telegram', $to, $said->{id},
-                      seconds => $seconds // 15) // {})->{text} // '';
-}
-
-
-sub loud {
-    my ($to) = @_;
-
-    return grep { !$_->{silent} } $chat->messages('telegram', $to, bot => 1);
-}
-
-
 sub prompts_of {
     my ($text) = @_;
 
@@ -82,21 +51,21 @@ sub prompts_of {
 
 sub once {
     my $to = ++$id;
-    my $said = say_to($x, $to, 'say:only once');
+    my $said = say_at($chat, $x, $to, 'say:only once');
 
-    to($y);
+    hook_at($chat, $y);
     is($chat->again(platform => 'telegram')->{status}, 200,
        'once: the second machine takes it, too');
-    like(answer($to, $said), qr/only once/, 'once: answered');
-    to($z);
+    like(reply_of($chat, $to, $said), qr/only once/, 'once: answered');
+    hook_at($chat, $z);
     is($chat->again(platform => 'telegram')->{status}, 200,
        'once: and so does the third, later');
 
     # chats are in order: a second answer would come before this one
 
-    my $next = say_to($y, $to, 'say:the next');
-    like(answer($to, $next), qr/the next/, 'once: the next one');
-    is(scalar loud($to), 2, 'once: one answer each');
+    my $next = say_at($chat, $y, $to, 'say:the next');
+    like(reply_of($chat, $to, $next), qr/the next/, 'once: the next one');
+    is(scalar loud($chat, $to), 2, 'once: one answer each');
     is(prompts_of('only once'), 1, 'once: one prompt');
 }
 
@@ -105,24 +74,23 @@ sub once {
 
 sub elsewhere {
     my $to = ++$id;
-    my $said = say_to($x, $to, 'text:15:24:100');
+    my $said = say_at($chat, $x, $to, 'text:15:24:100');
 
-    ok(wait_for(sub { $chat->messages('telegram', $to, bot => 1) }, 10),
-       'elsewhere: a turn runs');
+    turn_runs($chat, $to);
 
-    my $next = say_to($y, $to, 'say:the next one');
-    my $status = say_to($z, $to, '/status');
-    like(answer($to, $status), qr/^Working .* 1 more/,
+    my $next = say_at($chat, $y, $to, 'say:the next one');
+    my $status = say_at($chat, $z, $to, '/status');
+    like(reply_of($chat, $to, $status), qr/^Working .* 1 more/,
          'elsewhere: a command is answered while it runs');
-    like(answer($to, $said), qr/#14 /, 'elsewhere: the answer');
-    like(answer($to, $next), qr/the next one/, 'elsewhere: then the next');
-    is(scalar loud($to), 3, 'elsewhere: each once');
+    like(reply_of($chat, $to, $said), qr/#14 /, 'elsewhere: the answer');
+    like(reply_of($chat, $to, $next), qr/the next one/, 'elsewhere: then the next');
+    is(scalar loud($chat, $to), 3, 'elsewhere: each once');
 
-    $said = say_to($x, $to, 'text:200:24:100');
+    $said = say_at($chat, $x, $to, 'text:200:24:100');
     ok(wait_for(sub { $chat->wait_message('telegram', $to, qr/#3 /, 1) }, 10),
        'elsewhere: a turn runs again');
-    my $cancel = say_to($y, $to, '/cancel');
-    like(answer($to, $cancel), qr/^Cancelled/, 'elsewhere: cancelled');
+    my $cancel = say_at($chat, $y, $to, '/cancel');
+    like(reply_of($chat, $to, $cancel), qr/^Cancelled/, 'elsewhere: cancelled');
 }
 
 
@@ -130,22 +98,21 @@ sub elsewhere {
 
 sub away {
     my $to = ++$id;
-    my $said = say_to($x, $to, 'text:20:24:100');
+    my $said = say_at($chat, $x, $to, 'text:20:24:100');
 
-    ok(wait_for(sub { $chat->messages('telegram', $to, bot => 1) }, 10),
-       'away: a turn runs');
+    turn_runs($chat, $to);
     $m->{redis}->stop('KILL', 5);
     $chat->config(redeliver => JSON::PP::true());
-    my $next = say_to($y, $to, 'say:came again');
+    my $next = say_at($chat, $y, $to, 'say:came again');
     is($next->{status}, 503, 'away: an update is refused');
     sleep(2.5);
-    is(scalar loud($to), 0, 'away: nothing is sent that nobody would know of');
+    is(scalar loud($chat, $to), 0, 'away: nothing is sent that nobody would know of');
     $m->start_redis(appendonly => 'yes');
-    like(answer($to, $said), qr/#19 /, 'away: the answer arrives');
-    like(answer($to, $next), qr/came again/, 'away: the update comes again');
+    like(reply_of($chat, $to, $said), qr/#19 /, 'away: the answer arrives');
+    like(reply_of($chat, $to, $next), qr/came again/, 'away: the update comes again');
     $chat->config(redeliver => JSON::PP::false());
     sleep(0.5);
-    is(scalar loud($to), 2, 'away: each once');
+    is(scalar loud($chat, $to), 2, 'away: each once');
 }
 
 
@@ -156,25 +123,24 @@ sub lost {
     sleep(6.5);
 
     my ($a, $b, $c) = map { ++$id } 1 .. 3;
-    my $long = say_to($x, $b, 'text:700:24:1');
-    my $first = say_to($x, $a, 'text:105:24:100');
-    my $next = say_to($z, $a, 'say:after the loss');
-    my $other = say_to($y, $c, 'text:105:24:100');
+    my $long = say_at($chat, $x, $b, 'text:700:24:1');
+    my $first = say_at($chat, $x, $a, 'text:105:24:100');
+    my $next = say_at($chat, $z, $a, 'say:after the loss');
+    my $other = say_at($chat, $y, $c, 'text:105:24:100');
 
-    ok(wait_for(sub { loud($b) >= 2 }, 15), 'lost: pieces are being sent');
-    ok(wait_for(sub { $chat->messages('telegram', $_, bot => 1) }, 10),
-       'lost: a turn runs') for $a, $c;
+    ok(wait_for(sub { loud($chat, $b) >= 2 }, 15), 'lost: pieces are being sent');
+    turn_runs($chat, $_) for $a, $c;
 
     my ($worker) = $y->workers();
     kill 'STOP', $worker;
     $m->lose($x);
     my $lost = time();
 
-    ok(wait_for(sub { loud($b) >= 4 }, 12), 'lost: the pieces go on');
+    ok(wait_for(sub { loud($chat, $b) >= 4 }, 12), 'lost: the pieces go on');
     cmp_ok(time() - $lost, '<', 11, 'lost: within seconds');
-    like(answer($a, $first, 20), qr/#104 /, 'lost: the answer, whole');
-    like(answer($a, $next), qr/after the loss/, 'lost: then the next message');
-    like(answer($c, $other, 20), qr/#104 /, 'stopped: the answer, whole');
+    like(reply_of($chat, $a, $first, 20), qr/#104 /, 'lost: the answer, whole');
+    like(reply_of($chat, $a, $next), qr/after the loss/, 'lost: then the next message');
+    like(reply_of($chat, $c, $other, 20), qr/#104 /, 'stopped: the answer, whole');
 
     my $calls = grep { ($_->{json}{chat_id} // 0) == $c }
                      $chat->calls('telegram');
@@ -185,13 +151,13 @@ sub lost {
     is(scalar(grep { ($_->{json}{chat_id} // 0) == $c }
               $chat->calls('telegram')), $calls, 'stopped: and sends nothing');
 
-    my $text = join ' ', map { $_->{text} } loud($b);
+    my $text = join ' ', map { $_->{text} } loud($chat, $b);
     my %n;
     $n{$1}++ while $text =~ /#(\d+) /g;
     is(scalar(grep { ($n{$_} // 0) != 1 } 0 .. 699), 0,
        'lost: every piece once') or diag(scalar keys %n);
-    is(scalar loud($a), 2, 'lost: each answer once');
-    is(scalar loud($c), 1, 'stopped: one answer');
+    is(scalar loud($chat, $a), 2, 'lost: each answer once');
+    is(scalar loud($chat, $c), 1, 'stopped: one answer');
     is(prompts_of($_), 1, "one prompt: $_") for 'text:700:24:1',
                                                 'after the loss';
 }

@@ -22,14 +22,14 @@ my $chat = $m->{chat};
 
 ok(wait_for(sub { polls() }, 10), 'somebody polls');
 my $first = say_it(1, 'say:number one');
-like(answer(1, $first), qr/number one/, 'answered');
+like(reply_of($chat, 1, $first), qr/number one/, 'answered');
 
 my $offset = (polls())[-1]{json}{offset};
 my ($lost) = grep { polling($_) } $x, $y;
 my $other = $lost == $x ? $y : $x;
 $m->lose($lost);
 my $second = say_it(2, 'say:number two');
-like(answer(2, $second, 15), qr/number two/,
+like(reply_of($chat, 2, $second, 15), qr/number two/,
      'after the machine was lost that polled');
 
 my @after = grep { ($_->{json}{offset} // 0) > 0 } polls();
@@ -59,14 +59,6 @@ sub say_it {
     my ($to, $text) = @_;
 
     return $chat->say(platform => 'telegram', chat => $to, text => $text);
-}
-
-
-sub answer {
-    my ($to, $said, $seconds) = @_;
-
-    return (answer_to($chat, 'telegram', $to, $said->{id},
-                      seconds => $seconds // 10) // {})->{text} // '';
 }
 
 

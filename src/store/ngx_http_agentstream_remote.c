@@ -68,6 +68,7 @@ static ngx_http_agentstream_store_remote_t  ngx_http_agentstream_remote = {
     ngx_http_agentstream_remote_chat_local,
     ngx_http_agentstream_remote_chat_post,
     ngx_http_agentstream_remote_chat_claim,
+    ngx_http_agentstream_remote_chat_forward,
     ngx_http_agentstream_remote_chat_cancel,
     ngx_http_agentstream_remote_chat_look,
     ngx_http_agentstream_remote_chat_save,

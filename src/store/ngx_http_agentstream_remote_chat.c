@@ -25,7 +25,7 @@
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 
 /* what a successful claim begins with */
-#define NGX_HTTP_AGENTSTREAM_CHAT_HEAD  7
+#define NGX_HTTP_AGENTSTREAM_CHAT_HEAD  8
 
 
 static ngx_http_agentstream_remote_chat_t *
@@ -33,6 +33,8 @@ static ngx_http_agentstream_remote_chat_t *
     ngx_http_agentstream_remote_t *remote, ngx_str_t *key);
 static void ngx_http_agentstream_remote_take_chat_done(void *data,
     redisReply *reply);
+static ngx_int_t ngx_http_agentstream_remote_open_inbox(
+    ngx_http_agentstream_remote_chat_t *chat);
 static ngx_int_t ngx_http_agentstream_remote_fill_chat(
     ngx_http_agentstream_remote_chat_t *chat, redisReply *reply);
 static void ngx_http_agentstream_remote_own_chats_done(void *data,
@@ -153,9 +155,23 @@ ngx_http_agentstream_remote_free_chat(ngx_http_agentstream_remote_chat_t *chat)
 void
 ngx_http_agentstream_remote_hide_chat(ngx_http_agentstream_remote_chat_t *chat)
 {
-    if (!chat->leaving) {
-        chat->leaving = 1;
-        ngx_rbtree_delete(&chat->remote->chats.tree, &chat->sn.node);
+    ngx_http_agentstream_zone_t  *zone;
+
+    if (chat->leaving) {
+        return;
+    }
+
+    chat->leaving = 1;
+    ngx_rbtree_delete(&chat->remote->chats.tree, &chat->sn.node);
+
+    if (chat->node->inbox) {
+        zone = chat->remote->zone;
+
+        ngx_http_agentstream_zone_lock(zone);
+        ngx_http_agentstream_zone_leave_chat_locked(zone, chat->node->inbox);
+        ngx_http_agentstream_zone_unlock(zone);
+
+        chat->node->inbox = NULL;
     }
 }
 
@@ -251,6 +267,10 @@ ngx_http_agentstream_remote_take_chat_done(void *data, redisReply *reply)
 
     rc = ngx_http_agentstream_remote_fill_chat(chat, reply);
 
+    if (rc == NGX_OK) {
+        rc = ngx_http_agentstream_remote_open_inbox(chat);
+    }
+
     chat->live = 1;
     chat->claiming = NULL;
 
@@ -271,6 +291,60 @@ ngx_http_agentstream_remote_take_chat_done(void *data, redisReply *reply)
 }
 
 
+/*
+ * If chats go on without Redis, what comes meanwhile is put into the zone, by
+ * any worker of this machine: there it must be known who serves the chat.
+ * NGX_DECLINED: another worker does, since Redis was away.  If there is no room
+ * in the zone, there is none for what comes either.
+ */
+
+static ngx_int_t
+ngx_http_agentstream_remote_open_inbox(
+    ngx_http_agentstream_remote_chat_t *chat)
+{
+    ngx_int_t                          rc;
+    ngx_queue_t                       *q;
+    ngx_http_agentstream_zone_t       *zone;
+    ngx_http_agentstream_entry_t      *entry;
+    ngx_http_agentstream_chat_node_t  *inbox;
+
+    if (!chat->remote->local) {
+        return NGX_OK;
+    }
+
+    rc = NGX_OK;
+    zone = chat->remote->zone;
+
+    ngx_http_agentstream_zone_lock(zone);
+
+    inbox = ngx_http_agentstream_zone_open_chat_locked(zone, &chat->sn.str);
+
+    if (inbox && (inbox->busy
+                  || ngx_http_agentstream_zone_served_locked(zone, inbox)))
+    {
+        ngx_http_agentstream_zone_rank_chat_locked(zone, inbox);
+        rc = NGX_DECLINED;
+
+    } else if (inbox) {
+        ngx_http_agentstream_zone_own_chat_locked(zone, inbox, 1);
+        chat->node->inbox = inbox;
+        inbox->number = chat->node->number;
+
+        for (q = ngx_queue_head(&inbox->entries);
+             q != ngx_queue_sentinel(&inbox->entries);
+             q = ngx_queue_next(q))
+        {
+            entry = ngx_queue_data(q, ngx_http_agentstream_entry_t, queue);
+            entry->number = ++inbox->number;
+        }
+    }
+
+    ngx_http_agentstream_zone_unlock(zone);
+
+    return rc;
+}
+
+
 /* NGX_ERROR: no memory */
 
 static ngx_int_t
@@ -278,7 +352,7 @@ ngx_http_agentstream_remote_fill_chat(ngx_http_agentstream_remote_chat_t *chat,
     redisReply *reply)
 {
     ngx_str_t                                 epoch, place, state, age;
-    ngx_str_t                                 busy, born;
+    ngx_str_t                                 busy, born, machines;
     ngx_http_agentstream_store_chat_claim_t  *claim;
 
     epoch = ngx_http_agentstream_redis_item(reply, 1);
@@ -287,11 +361,13 @@ ngx_http_agentstream_remote_fill_chat(ngx_http_agentstream_remote_chat_t *chat,
     age = ngx_http_agentstream_redis_item(reply, 4);
     busy = ngx_http_agentstream_redis_item(reply, 5);
     born = ngx_http_agentstream_redis_item(reply, 6);
+    machines = ngx_http_agentstream_redis_item(reply, 7);
 
     chat->epoch = ngx_http_agentstream_redis_number(&epoch);
     chat->born = ngx_http_agentstream_redis_number(&born);
     chat->term = chat->remote->chats.term;
     chat->heard = ngx_current_msec;
+    ngx_http_agentstream_remote_count_machines(chat->remote, &machines);
     chat->node->busy = (busy.len == 1 && busy.data[0] == '1');
 
     /* the state of another version of the module means nothing */
@@ -352,6 +428,7 @@ ngx_http_agentstream_remote_enter_chat(
 
         text = ngx_http_agentstream_redis_item(reply, i);
         number = ngx_http_agentstream_redis_number(&text);
+        number = ngx_http_agentstream_local_number(number);
         text = ngx_http_agentstream_redis_item(reply, i + 1);
 
         if (number <= node->number) {
@@ -375,6 +452,14 @@ ngx_http_agentstream_remote_enter_chat(
         ngx_queue_insert_tail(&node->entries, &entry->queue);
         node->nentries++;
         node->number = number;
+    }
+
+    if (node->inbox) {
+        /* what comes into the zone from now on was said later */
+
+        ngx_http_agentstream_zone_lock(chat->remote->zone);
+        node->inbox->number = ngx_max(node->inbox->number, node->number);
+        ngx_http_agentstream_zone_unlock(chat->remote->zone);
     }
 }
 

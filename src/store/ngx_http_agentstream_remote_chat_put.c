@@ -64,7 +64,8 @@ ngx_http_agentstream_remote_chat_save(ngx_http_agentstream_chat_node_t *node,
             ngx_queue_remove(q);
             ngx_free(entry);
             node->nentries--;
-            chat->removed[chat->nremoved++] = number;
+            chat->removed[chat->nremoved++]
+                                  = ngx_http_agentstream_remote_number(number);
             break;
         }
     }
@@ -218,7 +219,9 @@ ngx_http_agentstream_remote_chat_args(ngx_http_agentstream_remote_chat_t *chat,
     buf += NGX_INT64_LEN;
 
     argv[5].data = buf;
-    argv[5].len = ngx_sprintf(buf, "%uL", chat->node->number) - buf;
+    argv[5].len = ngx_sprintf(buf, "%uL",
+                      ngx_http_agentstream_remote_number(chat->node->number))
+                  - buf;
 
     argv[7].data = (u_char *) (chat->node->busy ? "1" : "0");
     argv[7].len = 1;
@@ -339,7 +342,8 @@ ngx_http_agentstream_remote_mend_chat(ngx_http_agentstream_remote_chat_t *chat)
         entry = ngx_queue_data(q, ngx_http_agentstream_entry_t, queue);
 
         argv[n].data = p;
-        p = ngx_sprintf(p, "%uL", entry->number);
+        p = ngx_sprintf(p, "%uL",
+                        ngx_http_agentstream_remote_number(entry->number));
         argv[n].len = p - argv[n].data;
         argv[n + 1].data = entry->data;
         argv[n + 1].len = entry->len;

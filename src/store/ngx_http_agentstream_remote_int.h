@@ -267,12 +267,26 @@ typedef struct {
 } ngx_http_agentstream_remote_chat_t;
 
 
+/*
+ * Numbers of entries.  Between two that Redis has given there is room for those
+ * of entries that come while it is away, which stay in the zone: what comes
+ * later has a higher number, wherever it is.
+ */
+
+#define ngx_http_agentstream_remote_number(number)  ((number) >> 32)
+#define ngx_http_agentstream_local_number(number)   ((number) << 32)
+
+
 /* something that is being put into an inbox, on the heap */
 
 typedef struct {
     ngx_queue_t                          queue;
     ngx_http_agentstream_remote_t       *remote;
+    ngx_str_t                            key;
     ngx_http_agentstream_later_t        *later;    /* NULL: cancelled */
+    ngx_http_agentstream_chat_node_t    *node;     /* of an entry in the zone,
+                                                      which has this number */
+    uint64_t                             number;
 } ngx_http_agentstream_remote_post_t;
 
 
@@ -508,12 +522,14 @@ ngx_uint_t ngx_http_agentstream_remote_chat_local(
     ngx_http_agentstream_zone_t *zone);
 ngx_int_t ngx_http_agentstream_remote_chat_post(
     ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_store_chat_post_t *post,
+    ngx_http_agentstream_store_chat_post_t *post, uint64_t *hashes,
     ngx_http_agentstream_later_t *later);
 ngx_int_t ngx_http_agentstream_remote_chat_claim(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key,
     ngx_http_agentstream_store_chat_claim_t *claim,
     ngx_http_agentstream_later_t *later);
+void ngx_http_agentstream_remote_chat_forward(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *node);
 void ngx_http_agentstream_remote_chat_cancel(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_later_t *later);
 void ngx_http_agentstream_remote_chat_look(ngx_http_agentstream_zone_t *zone);
@@ -526,6 +542,9 @@ ngx_uint_t ngx_http_agentstream_remote_chat_mine(
     ngx_http_agentstream_chat_node_t *node);
 void ngx_http_agentstream_remote_chat_leave(
     ngx_http_agentstream_chat_node_t *node);
+/* Redis has said how many machines have chats */
+void ngx_http_agentstream_remote_count_machines(
+    ngx_http_agentstream_remote_t *remote, ngx_str_t *text);
 ngx_uint_t ngx_http_agentstream_remote_chat_machines(
     ngx_http_agentstream_zone_t *zone);
 

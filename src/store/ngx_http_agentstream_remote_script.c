@@ -314,6 +314,21 @@ static const char  ngx_http_agentstream_script_post[] =
 "return {'OK'}\n";
 
 
+/* the number of machines that have chats: a local function of a script */
+
+#define NGX_HTTP_AGENTSTREAM_SCRIPT_MACHINES                                  \
+"local function machines()\n"                                                 \
+"  local seen, n = {}, 0\n"                                                   \
+"  for _, owner in ipairs(call('SMEMBERS', 'as1:o')) do\n"                    \
+"    local machine = string.match(owner, '^[^-]*')\n"                         \
+"    if not seen[machine] and call('EXISTS', 'as1:w:' .. owner) == 1\n"       \
+"        and call('EXISTS', 'as1:o:' .. owner) == 1 then\n"                   \
+"      seen[machine] = true n = n + 1 end\n"                                  \
+"  end\n"                                                                     \
+"  return tostring(n)\n"                                                      \
+"end\n"
+
+
 /*
  * What several scripts need: time in ms; the entries after a number, in order,
  * added to a reply; whether an owner with this epoch of a chat made then must
@@ -346,12 +361,14 @@ static const char  ngx_http_agentstream_script_post[] =
 
 
 /* ARGV: base, key, owner, time to live, place of a chat that is made if it is
-   not there, "1": an owner without a lease is dead */
+   not there, "1": an owner without a lease is dead.  The number of machines is
+   returned, too, because many chats may begin at once */
 
 static const char  ngx_http_agentstream_script_take[] =
 "#!lua flags=allow-oom\n"
 "local base, key, me, ttl, create, steady = unpack(ARGV)\n"
 NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
+NGX_HTTP_AGENTSTREAM_SCRIPT_MACHINES
 "local h, e = base .. 'h', base .. 'e'\n"
 "if create ~= '' then\n"
 "  local t = call('TIME')\n"
@@ -373,7 +390,7 @@ NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 "local age = 0\n"
 "if f[4] then age = now() - tonumber(f[4]) end\n"
 "return add({'OK', tostring(epoch), f[2], f[3] or '', tostring(age),"
-" f[5] or '0', f[6] or '0'}, e, 0)\n";
+" f[5] or '0', f[6] or '0', machines()}, e, 0)\n";
 
 
 /*
@@ -446,19 +463,17 @@ NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 static const char  ngx_http_agentstream_script_seek[] =
 "#!lua flags=allow-oom\n"
 "local call = redis.call\n"
-"local alive, seen, n, out = {}, {}, 0, {}\n"
+NGX_HTTP_AGENTSTREAM_SCRIPT_MACHINES
+"local alive, out = {}, {}\n"
 "for i = 2, #ARGV do alive[ARGV[i]] = true end\n"
 "local first = call('SET', 'as1:l', 1, 'NX', 'PX', 900)\n"
 "for _, owner in ipairs(call('SMEMBERS', 'as1:o')) do\n"
 "  local w = 'as1:w:' .. owner\n"
-"  local machine = string.match(owner, '^[^-]*')\n"
-"  if machine == ARGV[1] and not alive[owner]"
+"  if string.match(owner, '^[^-]*') == ARGV[1] and not alive[owner]"
 " and not string.find(owner, '-256-', 1, true) then call('DEL', w) end\n"
 "  if call('SCARD', 'as1:o:' .. owner) == 0 then\n"
 "    call('SREM', 'as1:o', owner)\n"
-"  elseif call('EXISTS', w) == 1 then\n"
-"    if not seen[machine] then seen[machine] = true n = n + 1 end\n"
-"  elseif first then\n"
+"  elseif first and call('EXISTS', w) == 0 then\n"
 "    for _, key in ipairs(call('SRANDMEMBER', 'as1:o:' .. owner, 64)) do\n"
 "      if call('EXISTS', 'as1:{' .. key .. '}:h') == 1 then\n"
 "        out[#out + 1] = key\n"
@@ -466,7 +481,7 @@ static const char  ngx_http_agentstream_script_seek[] =
 "    end\n"
 "  end\n"
 "end\n"
-"table.insert(out, 1, tostring(n))\n"
+"table.insert(out, 1, machines())\n"
 "return out\n";
 
 

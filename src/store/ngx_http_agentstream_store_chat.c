@@ -20,12 +20,17 @@
 #define NGX_HTTP_AGENTSTREAM_CHAT_WALK  128
 
 
+static ngx_uint_t ngx_http_agentstream_store_chat_elsewhere_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat);
 static ngx_http_agentstream_chat_node_t *
     ngx_http_agentstream_store_chat_open_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key, ngx_str_t *place);
 static ngx_uint_t ngx_http_agentstream_store_chat_left_locked(
     ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *chat);
+static ngx_http_agentstream_entry_t *
+    ngx_http_agentstream_store_chat_entry_locked(
+    ngx_http_agentstream_chat_node_t *node, uint64_t number);
 static ngx_rbtree_node_t *ngx_http_agentstream_store_chat_after_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
 static ngx_http_agentstream_bucket_t *
@@ -51,14 +56,22 @@ ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
         return NGX_ABORT;
     }
 
-    if (ngx_http_agentstream_store_chat_shared(zone)) {
-        return zone->remote->chat_post(zone, post, later);
-    }
-
     hashes[0] = ngx_http_agentstream_store_chat_hash(&post->ids[0]);
     hashes[1] = ngx_http_agentstream_store_chat_hash(&post->ids[1]);
 
     ngx_http_agentstream_zone_lock(zone);
+
+    if (ngx_http_agentstream_store_chat_shared(zone)) {
+        chat = ngx_http_agentstream_zone_chat_locked(zone, &post->key);
+
+        if (ngx_http_agentstream_store_chat_elsewhere_locked(zone, chat)
+            && !(chat
+                 && ngx_http_agentstream_zone_seen_locked(chat, hashes, 2)))
+        {
+            ngx_http_agentstream_zone_unlock(zone);
+            return zone->remote->chat_post(zone, post, hashes, later);
+        }
+    }
 
     chat = ngx_http_agentstream_zone_open_chat_locked(zone, &post->key);
 
@@ -77,7 +90,8 @@ ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
                                                            &post->place)
                != NGX_OK
                || ngx_http_agentstream_zone_enter_chat_locked(zone, chat,
-                                                              &post->entry)
+                                                              &post->entry,
+                                                              hashes)
                   == NULL)
     {
         rc = NGX_ERROR;
@@ -95,6 +109,29 @@ ngx_http_agentstream_store_chat_post(ngx_http_agentstream_zone_t *zone,
 }
 
 
+/*
+ * Redis can be asked: whether it has all that there is of this chat.  What has
+ * come while Redis was away is dealt with first, so that a chat keeps its
+ * order: by the worker of this machine that has begun with it, or in Redis,
+ * where the next look puts it.
+ */
+
+static ngx_uint_t
+ngx_http_agentstream_store_chat_elsewhere_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat)
+{
+    if (chat == NULL) {
+        return 1;
+    }
+
+    if (ngx_http_agentstream_zone_served_locked(zone, chat)) {
+        return chat->only_inbox;
+    }
+
+    return !chat->busy && ngx_queue_empty(&chat->entries);
+}
+
+
 ngx_int_t
 ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
     ngx_str_t *key, ngx_http_agentstream_store_chat_claim_t *claim,
@@ -107,15 +144,26 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
 
     chat = ngx_http_agentstream_zone_chat_locked(zone, key);
 
-    if (ngx_http_agentstream_store_chat_shared(zone)
-        && (claim->create.len || chat == NULL
-            || !(chat->owned || chat->busy
-                 || !ngx_queue_empty(&chat->entries))))
-    {
-        /* here are only those with work that came while Redis was away */
+    if (ngx_http_agentstream_store_chat_shared(zone)) {
 
-        ngx_http_agentstream_zone_unlock(zone);
-        return zone->remote->chat_claim(zone, key, claim, later);
+        if (claim->create.len
+            || ngx_http_agentstream_store_chat_elsewhere_locked(zone, chat))
+        {
+            ngx_http_agentstream_zone_unlock(zone);
+            return zone->remote->chat_claim(zone, key, claim, later);
+        }
+
+        if (!chat->busy
+            && !ngx_http_agentstream_zone_served_locked(zone, chat))
+        {
+            /* nobody has begun with what has come while Redis was away */
+
+            ngx_http_agentstream_zone_own_chat_locked(zone, chat, 0);
+            ngx_http_agentstream_zone_unlock(zone);
+
+            zone->remote->chat_forward(zone, chat);
+            return NGX_DECLINED;
+        }
     }
 
     if (claim->create.len && zone->remote == NULL) {
@@ -123,10 +171,7 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
                                                            &claim->create);
     }
 
-    if (chat == NULL
-        || (chat->owned
-            && !ngx_http_agentstream_zone_dead_locked(zone, &chat->owner)))
-    {
+    if (chat == NULL || ngx_http_agentstream_zone_served_locked(zone, chat)) {
         ngx_http_agentstream_zone_unlock(zone);
         return NGX_DECLINED;
     }
@@ -140,10 +185,7 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
         ngx_memcpy(claim->place.data, chat->place.data, chat->place.len);
         ngx_memcpy(claim->state, chat->state, claim->size);
 
-        chat->owner = zone->self;
-        chat->owned = 1;
-
-        ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+        ngx_http_agentstream_zone_own_chat_locked(zone, chat, 0);
 
         claim->node = chat;
         claim->age = NGX_HTTP_AGENTSTREAM_CHAT_SAME_CLOCK;
@@ -218,12 +260,11 @@ ngx_http_agentstream_store_chat_left_locked(ngx_http_agentstream_zone_t *zone,
 {
     if (chat->owned) {
 
-        if (!ngx_http_agentstream_zone_dead_locked(zone, &chat->owner)) {
+        if (ngx_http_agentstream_zone_served_locked(zone, chat)) {
             return 0;
         }
 
-        chat->owned = 0;
-        ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+        ngx_http_agentstream_zone_leave_chat_locked(zone, chat);
     }
 
     return chat->busy || !ngx_queue_empty(&chat->entries);
@@ -306,23 +347,24 @@ ngx_http_agentstream_store_chat_next(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_store_chat_entry_t *entry)
 {
     ngx_int_t                      rc;
-    ngx_queue_t                   *q;
-    ngx_http_agentstream_entry_t  *e;
-
-    rc = NGX_DECLINED;
+    ngx_http_agentstream_entry_t  *e, *other;
 
     ngx_http_agentstream_zone_lock(zone);
 
-    for (q = ngx_queue_head(&node->entries);
-         q != ngx_queue_sentinel(&node->entries);
-         q = ngx_queue_next(q))
-    {
-        e = ngx_queue_data(q, ngx_http_agentstream_entry_t, queue);
+    e = ngx_http_agentstream_store_chat_entry_locked(node, number);
 
-        if (e->number <= number) {
-            continue;
+    if (node->inbox) {
+        other = ngx_http_agentstream_store_chat_entry_locked(node->inbox,
+                                                             number);
+        if (e == NULL || (other && other->number < e->number)) {
+            e = other;
         }
+    }
 
+    if (e == NULL) {
+        rc = NGX_DECLINED;
+
+    } else {
         entry->number = e->number;
         entry->entry.len = e->len;
         entry->entry.data = ngx_palloc(pool, ngx_max(e->len, 1));
@@ -334,8 +376,6 @@ ngx_http_agentstream_store_chat_next(ngx_http_agentstream_zone_t *zone,
         } else {
             rc = NGX_ERROR;
         }
-
-        break;
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -344,23 +384,56 @@ ngx_http_agentstream_store_chat_next(ngx_http_agentstream_zone_t *zone,
 }
 
 
+/* the oldest one with a higher number, or NULL */
+
+static ngx_http_agentstream_entry_t *
+ngx_http_agentstream_store_chat_entry_locked(
+    ngx_http_agentstream_chat_node_t *node, uint64_t number)
+{
+    ngx_queue_t                   *q;
+    ngx_http_agentstream_entry_t  *e;
+
+    for (q = ngx_queue_head(&node->entries);
+         q != ngx_queue_sentinel(&node->entries);
+         q = ngx_queue_next(q))
+    {
+        e = ngx_queue_data(q, ngx_http_agentstream_entry_t, queue);
+
+        if (e->number > number) {
+            return e;
+        }
+    }
+
+    return NULL;
+}
+
+
 void
 ngx_http_agentstream_store_chat_save(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *node, void *state, size_t size,
     ngx_uint_t busy, uint64_t number)
 {
+    ngx_http_agentstream_chat_node_t  *inbox;
+
+    inbox = node->remote ? node->inbox : node;
+
     if (node->remote) {
         zone->remote->chat_save(node, state, size, busy, number);
+    }
+
+    if (inbox == NULL) {
         return;
     }
 
     ngx_http_agentstream_zone_lock(zone);
 
-    ngx_memcpy(node->state, state, size);
-    node->busy = busy;
+    if (node->remote == NULL) {
+        ngx_memcpy(node->state, state, size);
+        node->busy = busy;
+    }
 
     if (number) {
-        ngx_http_agentstream_zone_remove_entry_locked(zone, node, number);
+        ngx_http_agentstream_zone_remove_entry_locked(zone, inbox, number);
     }
 
     ngx_http_agentstream_zone_unlock(zone);
@@ -387,30 +460,25 @@ ngx_int_t
 ngx_http_agentstream_store_chat_leave(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *node, ngx_uint_t force)
 {
-    ngx_int_t  rc;
-
-    rc = NGX_DECLINED;
-
-    if (node->remote) {
-        if (force || ngx_queue_empty(&node->entries)) {
-            zone->remote->chat_leave(node);
-            rc = NGX_OK;
-        }
-
-        return rc;
-    }
+    ngx_uint_t  left;
 
     ngx_http_agentstream_zone_lock(zone);
 
-    if (force || ngx_queue_empty(&node->entries)) {
-        node->owned = 0;
-        ngx_http_agentstream_zone_rank_chat_locked(zone, node);
-        rc = NGX_OK;
+    left = force || (ngx_queue_empty(&node->entries)
+                     && (node->inbox == NULL
+                         || ngx_queue_empty(&node->inbox->entries)));
+
+    if (left && node->remote == NULL) {
+        ngx_http_agentstream_zone_leave_chat_locked(zone, node);
     }
 
     ngx_http_agentstream_zone_unlock(zone);
 
-    return rc;
+    if (left && node->remote) {
+        zone->remote->chat_leave(node);
+    }
+
+    return left ? NGX_OK : NGX_DECLINED;
 }
 
 

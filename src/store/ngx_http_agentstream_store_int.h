@@ -106,11 +106,16 @@ struct ngx_http_agentstream_store_remote_s {
     ngx_uint_t (*chat_local)(ngx_http_agentstream_zone_t *zone);
     ngx_int_t  (*chat_post)(ngx_http_agentstream_zone_t *zone,
                             ngx_http_agentstream_store_chat_post_t *post,
+                            uint64_t *hashes,
                             ngx_http_agentstream_later_t *later);
     ngx_int_t  (*chat_claim)(ngx_http_agentstream_zone_t *zone,
                              ngx_str_t *key,
                              ngx_http_agentstream_store_chat_claim_t *claim,
                              ngx_http_agentstream_later_t *later);
+    /* puts what is in the zone into Redis; this worker is the owner, until it
+       is done */
+    void       (*chat_forward)(ngx_http_agentstream_zone_t *zone,
+                               ngx_http_agentstream_chat_node_t *node);
     void       (*chat_cancel)(ngx_http_agentstream_zone_t *zone,
                               ngx_http_agentstream_later_t *later);
     void       (*chat_look)(ngx_http_agentstream_zone_t *zone);

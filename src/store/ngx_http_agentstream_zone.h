@@ -204,6 +204,8 @@ struct ngx_http_agentstream_ticket_s {
 typedef struct {
     ngx_queue_t                          queue;    /* in its chat's inbox */
     uint64_t                             number;
+    uint64_t                             hashes[2];    /* of its names, or
+                                                          0 */
     size_t                               len;
     u_char                               data[1];
 } ngx_http_agentstream_entry_t;
@@ -231,10 +233,17 @@ struct ngx_http_agentstream_chat_node_s {
     unsigned                             listed:1;
     unsigned                             busy:1;   /* there is work besides the
                                                       entries */
+    unsigned                             only_inbox:1; /* if it is owned: it is
+                                                      the inbox of a chat that
+                                                      is on the owner's heap */
     void                                *remote;   /* the owner's, of a chat of
                                                       all machines, which is
                                                       not in the zone but on
                                                       the owner's heap */
+    ngx_http_agentstream_chat_node_t    *inbox;    /* of such a chat: the node
+                                                      in the zone with what has
+                                                      come while Redis was
+                                                      away, or NULL */
     uint64_t                             seen[NGX_HTTP_AGENTSTREAM_CHAT_SEEN];
     u_char                               state[
                                       NGX_HTTP_AGENTSTREAM_CHAT_STATE_SIZE];
@@ -588,6 +597,15 @@ ngx_http_agentstream_chat_node_t *ngx_http_agentstream_zone_chat_locked(
 /* finds or creates it; it is not freed until it is ranked; NULL: no room */
 ngx_http_agentstream_chat_node_t *ngx_http_agentstream_zone_open_chat_locked(
     ngx_http_agentstream_zone_t *zone, ngx_str_t *key);
+/* whether it has an owner that lives */
+ngx_uint_t ngx_http_agentstream_zone_served_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat);
+/* this worker becomes its owner, or leaves it */
+void ngx_http_agentstream_zone_own_chat_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat,
+    ngx_uint_t only_inbox);
+void ngx_http_agentstream_zone_leave_chat_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat);
 /* must be called whenever its owner, its entries or "busy" have changed */
 void ngx_http_agentstream_zone_rank_chat_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat);
@@ -603,10 +621,10 @@ ngx_uint_t ngx_http_agentstream_zone_seen_locked(
 void ngx_http_agentstream_zone_see_locked(
     ngx_http_agentstream_chat_node_t *chat, uint64_t *hashes, ngx_uint_t n);
 
-/* adds an entry to the inbox; NULL: no room */
+/* adds an entry with two names to the inbox; NULL: no room */
 ngx_http_agentstream_entry_t *ngx_http_agentstream_zone_enter_chat_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat,
-    ngx_str_t *text);
+    ngx_str_t *text, uint64_t *hashes);
 void ngx_http_agentstream_zone_remove_entry_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_chat_node_t *chat,
     uint64_t number);

@@ -105,6 +105,37 @@ ngx_http_agentstream_zone_place_chat_locked(ngx_http_agentstream_zone_t *zone,
 }
 
 
+ngx_uint_t
+ngx_http_agentstream_zone_served_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *chat)
+{
+    return chat->owned
+           && !ngx_http_agentstream_zone_dead_locked(zone, &chat->owner);
+}
+
+
+void
+ngx_http_agentstream_zone_own_chat_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *chat, ngx_uint_t only_inbox)
+{
+    chat->owner = zone->self;
+    chat->owned = 1;
+    chat->only_inbox = only_inbox;
+
+    ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+}
+
+
+void
+ngx_http_agentstream_zone_leave_chat_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_chat_node_t *chat)
+{
+    chat->owned = 0;
+
+    ngx_http_agentstream_zone_rank_chat_locked(zone, chat);
+}
+
+
 void
 ngx_http_agentstream_zone_rank_chat_locked(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_chat_node_t *chat)
@@ -164,7 +195,7 @@ ngx_http_agentstream_zone_see_locked(ngx_http_agentstream_chat_node_t *chat,
 
 ngx_http_agentstream_entry_t *
 ngx_http_agentstream_zone_enter_chat_locked(ngx_http_agentstream_zone_t *zone,
-    ngx_http_agentstream_chat_node_t *chat, ngx_str_t *text)
+    ngx_http_agentstream_chat_node_t *chat, ngx_str_t *text, uint64_t *hashes)
 {
     ngx_http_agentstream_entry_t  *entry;
 
@@ -175,6 +206,8 @@ ngx_http_agentstream_zone_enter_chat_locked(ngx_http_agentstream_zone_t *zone,
     }
 
     entry->number = ++chat->number;
+    entry->hashes[0] = hashes[0];
+    entry->hashes[1] = hashes[1];
     entry->len = text->len;
     ngx_memcpy(entry->data, text->data, text->len);
 

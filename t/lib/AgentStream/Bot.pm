@@ -13,7 +13,8 @@ use Test::More ();
 use Exporter;
 
 our @ISA = qw(Exporter);
-our @EXPORT = qw(bot texts answer_to no_429);
+our @EXPORT = qw(bot texts answer_to no_429 hook_at say_at reply_of loud
+                 turn_runs);
 our @EXPORT_OK = qw(bot_conf);
 
 
@@ -85,6 +86,57 @@ sub answer_to {
                   $chat->messages($platform, $id, bot => 1);
         $m;
     }, $args{seconds} // 15);
+}
+
+
+# Telegram on several machines.  The webhooks lead to this one from now on
+
+sub hook_at {
+    my ($chat, $t) = @_;
+
+    $chat->config(webhook => { telegram => "http://127.0.0.1:$t->{port}/hook" });
+}
+
+
+# somebody says something, and this machine is told
+
+sub say_at {
+    my ($chat, $t, $to, $text, %args) = @_;
+
+    hook_at($chat, $t);
+
+    return $chat->say(platform => 'telegram', chat => $to, text => $text, %args);
+}
+
+
+# -> the text of the answer, or ''
+
+sub reply_of {
+    my ($chat, $to, $said, $seconds) = @_;
+
+    return (answer_to($chat, 'telegram', $to, $said->{id},
+                      seconds => $seconds // 15) // {})->{text} // '';
+}
+
+
+# The bot's messages that ring a bell.  A machine that did not know the chat may
+# say that an answer was interrupted: this is no answer
+
+sub loud {
+    my ($chat, $to) = @_;
+
+    return grep { !$_->{silent} && $_->{text} !~ /interrupted/ }
+           $chat->messages('telegram', $to, bot => 1);
+}
+
+
+# waits until the bot shows that it works
+
+sub turn_runs {
+    my ($chat, $to) = @_;
+
+    Test::More::ok(wait_for(sub { $chat->messages('telegram', $to, bot => 1) },
+                            10), "$to: a turn runs");
 }
 
 
