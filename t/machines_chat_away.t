@@ -20,7 +20,7 @@ use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Attach;
-use AgentStream::Bot;
+use AgentStream::Bot qw(:machines);
 use AgentStream::Machines;
 
 my $m = AgentStream::Machines->new(2, workers => 2, failure => 'local',

@@ -12,7 +12,7 @@ use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Attach;
-use AgentStream::Bot;
+use AgentStream::Bot qw(:machines);
 use AgentStream::Machines;
 use AgentStream::Process qw(slurp);
 

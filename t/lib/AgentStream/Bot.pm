@@ -13,9 +13,10 @@ use Test::More ();
 use Exporter;
 
 our @ISA = qw(Exporter);
-our @EXPORT = qw(bot texts answer_to no_429 hook_at say_at reply_of loud
-                 turn_runs);
-our @EXPORT_OK = qw(bot_conf);
+our @EXPORT = qw(bot texts answer_to no_429);
+our %EXPORT_TAGS = (machines => [qw(answer_to no_429 hook_at say_at reply_of
+                                    loud turn_runs)]);
+our @EXPORT_OK = ('bot_conf', @{ $EXPORT_TAGS{machines} });
 
 
 # platform: telegram if not given; poll: without a webhook; allow; chat: directives of the location;
