@@ -28,7 +28,7 @@ my $modules = node_modules('npm-console', 'playwright-core');
 system("node \"$root/examples/build.mjs\" \"$build\" >/dev/null") == 0
     or die "the examples were not built\n";
 
-my $t = AgentStream->new(opencode => 'real', timeout => 300, workers => 2,
+my $t = AgentStream->new(opencode => 'real', timeout => 450, workers => 2,
     config => { permission => {
         bash => { '*' => 'allow', 'echo asked*' => 'ask' } } },
     server => <<"EOC");

@@ -176,12 +176,19 @@ sub text {
 }
 
 
-# what the packets of the same turn say
+# what OpenCode has stored of it, which the packets must not say otherwise
 
 sub text_of {
     my ($name) = @_;
+    my $session = $json->decode($t->request('GET', "/packets/\@$name")->body());
+    my $text = join '', map { $_->{text} } grep { $_->{type} eq 'text' }
+               map { @{ $_->{parts} } } grep { $_->{info}{role} ne 'user' }
+               @{ $t->messages($session->{id}) };
 
-    return joined_text($t->request('GET', "/sessions/\@$name/events"));
+    is(joined_text($t->request('GET', "/packets/\@$name/events")), $text,
+       '... which the packets have, too');
+
+    return $text;
 }
 
 

@@ -5,7 +5,7 @@ import { test } from "./page.mjs";
 async function answer(page, label, button) {
   const choice = page.locator("#choices select").first();
 
-  await choice.waitFor({ timeout: 60000 });
+  await choice.waitFor({ timeout: 120000 });
   if (label) await choice.selectOption(label);
   await page.getByRole("button", { name: button }).click();
 }

@@ -56,9 +56,9 @@ class User {
     return this.page.evaluate(this.about.running);
   }
 
-  // Waits until what() is true, for at most a minute.
+  // Waits until what() is true, for at most two minutes.
   async until(what, name) {
-    for (const end = Date.now() + 60000; Date.now() < end;) {
+    for (const end = Date.now() + 120000; Date.now() < end;) {
       if (await what()) return ok(true, name);
       await this.page.waitForTimeout(20);
     }
@@ -72,7 +72,7 @@ class User {
   }
 
   async idle() {
-    for (const end = Date.now() + 60000; Date.now() < end;) {
+    for (const end = Date.now() + 120000; Date.now() < end;) {
       if (!await this.running()) return;
       await this.page.waitForTimeout(20);
     }
@@ -93,7 +93,7 @@ export async function test(about) {
   const name = `page-${process.pid}`;
   const errors = [];
 
-  setTimeout(() => process.exit(1), 280000).unref();
+  setTimeout(() => process.exit(1), 420000).unref();
 
   async function open() {
     const page = await context.newPage();

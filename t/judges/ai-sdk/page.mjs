@@ -3,7 +3,7 @@
 import { test } from "../../lib/page.mjs";
 
 const press = (page, name) => page.getByRole("button", { name, exact: true })
-  .click({ timeout: 60000 });
+  .click({ timeout: 120000 });
 
 await test({
   path: "/examples/ai-sdk/",
