@@ -7,7 +7,8 @@
 # Broken by: a secret that is compared only as far as it was sent, a list that is
 # empty and means everybody, a group that lets everybody in, a refusal for each
 # message, a body that is parsed before it is genuine, a list that is not asked
-# again when a message has waited (delivery_dispatch()).
+# again when a message has waited (delivery_dispatch()), an empty body whose bytes
+# are copied (only the sanitizers see it).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -44,6 +45,7 @@ is(hook($_->[1], $update), 401, "not genuine: $_->[0]")
 is(hook('no', '{' x 100000), 401, 'rubbish that is not genuine');
 is(hook($secret, '{"update_id":'), 400, 'genuine, but no JSON');
 is(hook($secret, '[]'), 400, 'nor an object');
+is(hook($secret, ''), 400, 'nor anything');
 is(hook($secret, '{"update_id":5,"poll":{}}'), 200, 'nothing of interest');
 is($t->request('GET', '/hook')->status(), 405, 'GET');
 is(hook($secret, 'x' x (1024 * 1024 + 1)), 413, 'too large');

@@ -178,6 +178,11 @@ ngx_http_agentstream_webhook_body(ngx_http_request_t *r, ngx_str_t *body)
     for (cl = r->request_body->bufs; cl; cl = cl->next) {
         b = cl->buf;
 
+        if (ngx_buf_size(b) == 0) {
+            /* an empty body may have a buffer without memory */
+            continue;
+        }
+
         if (!b->in_file) {
             p = ngx_cpymem(p, b->pos, b->last - b->pos);
             continue;
