@@ -343,7 +343,7 @@ static void
 ngx_http_agentstream_remote_renew(ngx_http_agentstream_remote_t *remote)
 {
     u_char     buf[NGX_INT_T_LEN], name[32];
-    ngx_str_t  argv[3];
+    ngx_str_t  argv[4];
 
     argv[0] = remote->owner;
     argv[1].data = buf;
@@ -351,6 +351,7 @@ ngx_http_agentstream_remote_renew(ngx_http_agentstream_remote_t *remote)
     argv[2].data = name;
     argv[2].len = ngx_sprintf(name, "%08xD%08xD", (uint32_t) ngx_random(),
                               (uint32_t) ngx_random()) - name;
+    argv[3] = remote->data;
 
     /* one at a time, so that the answer belongs to this time */
 
@@ -359,7 +360,7 @@ ngx_http_agentstream_remote_renew(ngx_http_agentstream_remote_t *remote)
     }
 
     if (ngx_http_agentstream_remote_eval(remote,
-                                      NGX_HTTP_AGENTSTREAM_SCRIPT_LEASE, 3,
+                                      NGX_HTTP_AGENTSTREAM_SCRIPT_LEASE, 4,
                                       argv,
                                       ngx_http_agentstream_remote_renew_done,
                                       remote)

@@ -18,10 +18,13 @@
 
 #if (NGX_HTTP_AGENTSTREAM_HIREDIS)
 
-/* ARGV: owner, time in ms, a new name.  Returns the name of what is in Redis,
-   which is lost when Redis is emptied, and whether the lease was over.  It must
-   work without memory, too: an owner must not seem to be dead because Redis is
-   full */
+/*
+ * ARGV: owner, time in ms, a new name, the name that the worker knows, or "".
+ * Returns the name of what is in Redis, which is lost when Redis is emptied,
+ * and whether the lease was over.  If the name is another one, all workers get
+ * the time of two renewals to store their chats again.  It must work without
+ * memory, too: an owner must not seem to be dead because Redis is full.
+ */
 
 static const char  ngx_http_agentstream_script_lease[] =
 "#!lua flags=allow-oom\n"
@@ -34,6 +37,8 @@ static const char  ngx_http_agentstream_script_lease[] =
 "  name = ARGV[3]\n"
 "  call('SET', 'as1:name', name)\n"
 "end\n"
+"if ARGV[4] ~= '' and ARGV[4] ~= name then\n"
+"  call('SET', 'as1:e', 1, 'PX', 4000) end\n"
 "return {name, over}\n";
 
 
@@ -362,7 +367,9 @@ static const char  ngx_http_agentstream_script_post[] =
 
 /* ARGV: base, key, owner, time to live, place of a chat that is made if it is
    not there, "1": an owner without a lease is dead.  The number of machines is
-   returned, too, because many chats may begin at once */
+   returned, too, because many chats may begin at once.  A chat that never had
+   an owner may have lost it with everything else, when Redis was emptied: it is
+   not taken before the owner had the time to say so */
 
 static const char  ngx_http_agentstream_script_take[] =
 "#!lua flags=allow-oom\n"
@@ -370,6 +377,9 @@ static const char  ngx_http_agentstream_script_take[] =
 NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 NGX_HTTP_AGENTSTREAM_SCRIPT_MACHINES
 "local h, e = base .. 'h', base .. 'e'\n"
+"if call('HEXISTS', h, 'epoch') == 0 and (call('EXISTS', 'as1:name') == 0"
+" or call('EXISTS', 'as1:e') == 1) then\n"
+"  return {'DECLINED'} end\n"
 "if create ~= '' then\n"
 "  local t = call('TIME')\n"
 "  call('HSET', h, 'place', create)\n"
