@@ -281,14 +281,12 @@ sub finish {
 
 
 sub prompts {
-    return grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') };
+    return $t->posted(qr/prompt_async/);
 }
 
 
 sub answers {
-    return grep { $_->{method} eq 'POST'
-                  && $_->{url} =~ m{/(?:permission|question)s?/} }
-           @{ $t->control('log') };
+    return $t->posted(qr{/(?:permission|question)s?/});
 }
 
 

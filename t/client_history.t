@@ -20,6 +20,11 @@ use AgentStream::Process qw(wait_for);
 my $MESSAGES = 16_000;
 my $json = JSON::PP->new->utf8;
 
+# what is large and freed goes back to the system at once, and not only if the
+# allocator sees fit
+
+$ENV{MALLOC_MMAP_THRESHOLD_} = 131072;
+
 my $t = AgentStream->new(timeout => 120, workers => 1, server => join '',
     map { my $size = $_; map { "
         location /$_-$size {
@@ -99,5 +104,5 @@ $t->done();
 
 
 sub prompts {
-    return grep { $_->{url} =~ /prompt_async/ } @{ $t->control('log') };
+    return $t->posted(qr/prompt_async/);
 }

@@ -197,6 +197,7 @@ sub text_of {
 sub sent {
     my ($what) = @_;
 
-    return scalar grep { $_->{method} eq 'POST' && $_->{url} =~ $what }
-                  @{ $t->control('log') };
+    my @sent = $t->posted($what);
+
+    return scalar @sent;
 }

@@ -134,6 +134,16 @@ sub control {
 }
 
 
+# the requests with a body that the scripted OpenCode has got on paths like this
+
+sub posted {
+    my ($self, $path) = @_;
+
+    return grep { $_->{method} eq 'POST' && $_->{url} =~ $path }
+           @{ $self->control('log') };
+}
+
+
 # creates a session in OpenCode itself, not through the module
 
 sub create_session {
