@@ -27,10 +27,13 @@ check_turn($t->turn(session('1.9.12'), 'text:2:8:0'), 'of an old one')
 ok(wait_for(sub { asked() == 1 }), 'asked for its version, once');
 unlike($t->log_text(), qr/not supported/, 'nothing is reported');
 
-# a server that is too old
+# a server that is replaced by one that is too old, while nginx runs: the first
+# session that this one makes tells
 
 $t->finish();
 $t = AgentStream->new();
+
+check_turn($t->turn(session('1.18.0'), 'text:2:8:0'), 'before it was replaced');
 $t->control('config', { version => '1.9.12' });
 
 check_turn($t->turn(session('1.9.12'), 'text:2:8:0'), 'too old') for 1 .. 2;

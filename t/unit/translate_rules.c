@@ -527,6 +527,21 @@ test_history(void)
            "history has the user's words and pictures, too");
     tap_is(cJSON_GetArraySize(f.children), 0, "and asks for nothing");
     finish("end end_turn", "end");
+
+    f.conf.history = 1;
+    f.conf.core = 1;
+
+    begin_bare();
+    rest(ROOT, "[{'info':{'id':'msg_u','role':'user','time':{}},'parts':["
+         "{'id':'prt_1','messageID':'msg_u','type':'text','text':'Hi'},"
+         "{'id':'prt_5','messageID':'msg_u','type':'file','mime':'image/png',"
+         "'url':'data:image/png;base64,QUJD'}]},"
+         "{'info':{'id':'msg_2','role':'assistant','parentID':'msg_u',"
+         "'time':{'completed':1}},'parts':["
+         "{'id':'prt_3','messageID':'msg_2','type':'text','text':'Hello'}]}]");
+    expect("user_message - 'Hi'\nagent_message - 'Hello'",
+           "core: it has no pictures");
+    finish("end end_turn", "end");
 }
 
 
