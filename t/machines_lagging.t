@@ -79,7 +79,12 @@ sub lives {
 
     for my $name (@names) {
         ok($x->wait([$c{$name}, $d{$name}], timeout => 20), "$name: both end");
-        ok(join_raw($d{$name}) eq join_raw($c{$name}), "$name: the same");
+        # the first owner may have shown what was not continued
+        my $told = $name eq 'moves' && join_raw($c{$name}) =~ /"stream_reset"/;
+        ok($told || join_raw($d{$name}) eq join_raw($c{$name}),
+           "$name: the same");
+        is(AgentStream::MachinesRun::text({ conns => [$c{$name}] }),
+           joined_text($d{$name}), "$name: the same text");
         check_text($d{$name}, $x->messages($s{$name}), $name);
         is(prompts($x, $s{$name}), $name eq 'ends' ? 3 : 1, "$name: prompts");
     }
