@@ -77,6 +77,12 @@ sub single {
 
 sub album {
     my $to = 9102;
+
+    # a turn runs, so that the test may take its time
+
+    my $prompts = () = prompted();
+    say_at($chat, $z, $to, 'text:20:24:100');
+    ok(wait_for(sub { prompted() > $prompts }, 10), 'a turn runs');
     my $said = show_at($x, $to, 'say:three', 210, '81001');
     my $other = say_at($chat, $y, $to, 'say:other');
     show_at($y, $to, undef, 220, '81001');
@@ -87,7 +93,7 @@ sub album {
     is((prompted())[-2], join(' ', 'say:three', map { size($_) } 210, 220, 230),
        'the album was one prompt');
     is((prompted())[-1], 'say:other', 'and the other one another');
-    is(scalar loud($chat, $to), 2, 'each once');
+    is(scalar loud($chat, $to), 3, 'each once');
 }
 
 
