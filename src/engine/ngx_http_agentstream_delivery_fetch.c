@@ -26,9 +26,6 @@
 #define NGX_HTTP_AGENTSTREAM_FILE_TRIES     3
 #define NGX_HTTP_AGENTSTREAM_FILE_PAUSE     1000
 
-/* the memory for a picture whose size is not known, at first */
-#define NGX_HTTP_AGENTSTREAM_FILE_BUFFER    65536
-
 
 static void ngx_http_agentstream_delivery_fetch_next(
     ngx_http_agentstream_delivery_fetch_t *fetch);
@@ -43,8 +40,10 @@ static ngx_int_t ngx_http_agentstream_delivery_fetch_call(
     ngx_http_agentstream_delivery_fetch_t *fetch, ngx_uint_t kind);
 static ngx_int_t ngx_http_agentstream_delivery_fetch_body(void *data,
     u_char *pos, size_t len);
-static ngx_int_t ngx_http_agentstream_delivery_fetch_room(
-    ngx_http_agentstream_delivery_fetch_t *fetch, size_t len);
+static void ngx_http_agentstream_delivery_fetch_forget(
+    ngx_http_agentstream_delivery_fetch_t *fetch);
+static ngx_uint_t ngx_http_agentstream_delivery_fetch_part(
+    ngx_http_agentstream_delivery_fetch_t *fetch);
 static void ngx_http_agentstream_delivery_fetch_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_delivery_fetch_located(
@@ -254,7 +253,7 @@ ngx_http_agentstream_delivery_fetch_call(
 
     if (kind == NGX_HTTP_AGENTSTREAM_CHAT_FETCH) {
         call->body_handler = ngx_http_agentstream_delivery_fetch_body;
-        ngx_http_agentstream_delivery_to(fetch)->bytes.len = 0;
+        ngx_http_agentstream_delivery_fetch_forget(fetch);
     }
 
     fetch->kind = kind;
@@ -267,68 +266,89 @@ ngx_http_agentstream_delivery_fetch_call(
 }
 
 
+/* encodes what arrives at once; the call lets others have their turn */
+
 static ngx_int_t
 ngx_http_agentstream_delivery_fetch_body(void *data, u_char *pos, size_t len)
 {
     ngx_http_agentstream_delivery_fetch_t *fetch = data;
 
+    size_t                                 n;
     ngx_http_agentstream_delivery_file_t  *file;
 
     file = ngx_http_agentstream_delivery_to(fetch);
 
-    if (len > fetch->left - file->bytes.len) {
+    if (len > fetch->left - file->len) {
         fetch->large = 1;
         return NGX_ERROR;
     }
 
-    if (ngx_http_agentstream_delivery_fetch_room(fetch, len) != NGX_OK) {
-        return NGX_ERROR;
+    if (file->enclosed == NULL) {
+        file->enclosed = ngx_http_agentstream_enclosed_create();
+
+        if (file->enclosed == NULL) {
+            return NGX_ERROR;
+        }
     }
 
-    ngx_memcpy(file->bytes.data + file->bytes.len, pos, len);
-    file->bytes.len += len;
+    if (file->len < sizeof(file->head)) {
+        n = ngx_min(len, sizeof(file->head) - file->len);
+        ngx_memcpy(file->head + file->len, pos, n);
+    }
 
-    return NGX_OK;
+    file->len += len;
+
+    return ngx_http_agentstream_enclosed_write(file->enclosed, pos, len);
 }
 
 
-static ngx_int_t
-ngx_http_agentstream_delivery_fetch_room(
-    ngx_http_agentstream_delivery_fetch_t *fetch, size_t len)
+/* frees what there is of the picture at hand */
+
+static void
+ngx_http_agentstream_delivery_fetch_forget(
+    ngx_http_agentstream_delivery_fetch_t *fetch)
 {
-    off_t                                  known;
-    size_t                                 size;
-    u_char                                *p;
     ngx_http_agentstream_delivery_file_t  *file;
 
     file = ngx_http_agentstream_delivery_to(fetch);
 
-    if (len <= file->size - file->bytes.len) {
-        return NGX_OK;
+    ngx_http_agentstream_enclosed_release(file->enclosed);
+
+    file->enclosed = NULL;
+    file->len = 0;
+}
+
+
+/* what the picture at hand is, as a part of a prompt */
+
+static ngx_uint_t
+ngx_http_agentstream_delivery_fetch_part(
+    ngx_http_agentstream_delivery_fetch_t *fetch)
+{
+    u_char                                 buf[128];
+    ngx_str_t                              head, type, before, after;
+    ngx_http_agentstream_delivery_file_t  *file;
+
+    file = ngx_http_agentstream_delivery_to(fetch);
+
+    head.data = file->head;
+    head.len = ngx_min(file->len, sizeof(file->head));
+
+    type = ngx_http_agentstream_chat_picture_type(&head);
+
+    if (type.len == 0) {
+        return NGX_HTTP_AGENTSTREAM_FILE_STRANGE;
     }
 
-    /* what the platform says of the size may be wrong */
+    before.data = buf;
+    before.len = ngx_sprintf(buf, ",{\"type\":\"file\",\"mime\":\"%V\","
+                             "\"url\":\"data:%V;base64,", &type, &type)
+                 - buf;
+    ngx_str_set(&after, "\"}");
 
-    known = ngx_http_agentstream_delivery_from(fetch)->size;
-
-    size = ngx_max((known > 0) ? (size_t) known : 0, file->size * 2);
-    size = ngx_max(size, NGX_HTTP_AGENTSTREAM_FILE_BUFFER);
-    size = ngx_max(size, file->bytes.len + len);
-
-    p = ngx_palloc(fetch->pool, size);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (file->size) {
-        ngx_memcpy(p, file->bytes.data, file->bytes.len);
-        (void) ngx_pfree(fetch->pool, file->bytes.data);
-    }
-
-    file->bytes.data = p;
-    file->size = size;
-
-    return NGX_OK;
+    return (ngx_http_agentstream_enclosed_end(file->enclosed, &before, &after)
+            == NGX_OK) ? NGX_HTTP_AGENTSTREAM_FILE_READ
+                       : NGX_HTTP_AGENTSTREAM_FILE_MISSING;
 }
 
 
@@ -337,8 +357,6 @@ ngx_http_agentstream_delivery_fetch_done(void *data,
     ngx_http_agentstream_call_t *call)
 {
     ngx_http_agentstream_delivery_fetch_t *fetch = data;
-
-    ngx_http_agentstream_delivery_file_t  *file;
 
     fetch->call = NULL;
 
@@ -363,14 +381,8 @@ ngx_http_agentstream_delivery_fetch_done(void *data,
         return;
     }
 
-    file = ngx_http_agentstream_delivery_to(fetch);
-
-    file->mime = ngx_http_agentstream_chat_picture_type(&file->bytes);
-
     ngx_http_agentstream_delivery_fetch_end(fetch,
-                                      file->mime.len
-                                      ? NGX_HTTP_AGENTSTREAM_FILE_READ
-                                      : NGX_HTTP_AGENTSTREAM_FILE_STRANGE);
+                           ngx_http_agentstream_delivery_fetch_part(fetch));
 }
 
 
@@ -464,12 +476,10 @@ ngx_http_agentstream_delivery_fetch_end(
     file->result = result;
 
     if (result == NGX_HTTP_AGENTSTREAM_FILE_READ) {
-        fetch->left -= file->bytes.len;
+        fetch->left -= file->len;
 
-    } else if (file->size) {
-        (void) ngx_pfree(fetch->pool, file->bytes.data);
-        file->bytes.len = 0;
-        file->size = 0;
+    } else {
+        ngx_http_agentstream_delivery_fetch_forget(fetch);
     }
 
     fetch->tries = 0;
@@ -501,6 +511,8 @@ ngx_http_agentstream_delivery_fetch_handler(ngx_event_t *ev)
 void
 ngx_http_agentstream_delivery_end_fetch(ngx_http_agentstream_delivery_t *d)
 {
+    ngx_uint_t                              i;
+    ngx_http_agentstream_delivery_file_t   *file;
     ngx_http_agentstream_delivery_fetch_t  *fetch;
 
     fetch = d->fetch;
@@ -518,6 +530,14 @@ ngx_http_agentstream_delivery_end_fetch(ngx_http_agentstream_delivery_t *d)
     if (fetch->timer.timer_set) {
         ngx_del_timer(&fetch->timer);
     }
+
+    file = fetch->files.elts;
+
+    for (i = 0; i < fetch->files.nelts && fetch->pictures == NULL; i++) {
+        ngx_http_agentstream_enclosed_release(file[i].enclosed);
+    }
+
+    ngx_http_agentstream_enclosed_release(fetch->pictures);
 
     ngx_destroy_pool(fetch->pool);
 }

@@ -308,58 +308,39 @@ ngx_http_agentstream_delivery_result(
 }
 
 
-size_t
-ngx_http_agentstream_delivery_pictures_size(ngx_http_agentstream_delivery_t *d)
+ngx_http_agentstream_enclosed_t *
+ngx_http_agentstream_delivery_pictures(ngx_http_agentstream_delivery_t *d,
+    ngx_uint_t alone)
 {
-    size_t                                 size;
     ngx_uint_t                             i;
+    ngx_http_agentstream_enclosed_t       *first, **next;
     ngx_http_agentstream_delivery_file_t  *file;
 
     if (d->fetch == NULL) {
-        return 0;
+        return NULL;
     }
 
     file = d->fetch->files.elts;
-
-    for (i = 0, size = 0; i < d->fetch->files.nelts; i++) {
-        if (file[i].result == NGX_HTTP_AGENTSTREAM_FILE_READ) {
-            size += sizeof(",{\"type\":\"image\",\"mimeType\":\"\","
-                           "\"data\":\"\"}")
-                    + file[i].mime.len
-                    + ngx_base64_encoded_length(file[i].bytes.len);
-        }
-    }
-
-    return size;
-}
-
-
-u_char *
-ngx_http_agentstream_delivery_pictures(ngx_http_agentstream_delivery_t *d,
-    u_char *p, ngx_uint_t first)
-{
-    ngx_str_t                              data;
-    ngx_uint_t                             i;
-    ngx_http_agentstream_delivery_file_t  *file;
-
-    file = d->fetch->files.elts;
+    first = NULL;
+    next = &first;
 
     for (i = 0; i < d->fetch->files.nelts; i++) {
 
-        if (file[i].result != NGX_HTTP_AGENTSTREAM_FILE_READ) {
-            continue;
+        if (file[i].result == NGX_HTTP_AGENTSTREAM_FILE_READ) {
+            *next = file[i].enclosed;
+            next = &file[i].enclosed->next;
         }
-
-        p = ngx_sprintf(p, "%s{\"type\":\"image\",\"mimeType\":\"%V\","
-                        "\"data\":\"", first ? "" : ",", &file[i].mime);
-
-        data.data = p;
-        ngx_encode_base64(&data, &file[i].bytes);
-        p += data.len;
-
-        p = ngx_cpymem(p, "\"}", sizeof("\"}") - 1);
-        first = 0;
     }
 
-    return p;
+    d->fetch->pictures = first;
+
+    if (first && alone) {
+        /* each begins with the comma that separates it from the one before */
+
+        first->before.data++;
+        first->before.len--;
+        first->len--;
+    }
+
+    return first;
 }

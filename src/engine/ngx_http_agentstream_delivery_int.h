@@ -183,14 +183,14 @@ typedef enum {
 
 typedef struct {
     ngx_uint_t                           result;
-    ngx_str_t                            bytes;
-    size_t                               size;     /* allocated */
-    ngx_str_t                            mime;
+    size_t                               len;
+    u_char                               head[12]; /* its first bytes, which
+                                                      tell what it is */
+    ngx_http_agentstream_enclosed_t     *enclosed; /* or NULL */
 } ngx_http_agentstream_delivery_file_t;
 
 
-/* in its own pool, because pictures are large: they are freed as soon as there
-   is a prompt */
+/* in its own pool; until there is a turn, which then has the pictures */
 
 typedef struct {
     ngx_pool_t                          *pool;
@@ -199,6 +199,9 @@ typedef struct {
                                       ngx_http_agentstream_delivery_t *d);
     ngx_array_t                          files;    /* of delivery_file_t, as
                                                       many as were looked at */
+    ngx_http_agentstream_enclosed_t     *pictures; /* those that were read, as
+                                                      a list, when there will
+                                                      be no more */
     size_t                               left;     /* bytes that pictures may
                                                       still have */
     ngx_msec_t                           began;
@@ -466,11 +469,10 @@ ngx_int_t ngx_http_agentstream_delivery_join_album(
 ngx_uint_t ngx_http_agentstream_delivery_unread(
     ngx_http_agentstream_delivery_t *d, ngx_pool_t *pool,
     ngx_http_agentstream_chat_update_t *update, uint64_t entry);
-/* the pictures as blocks of a prompt, in a list; 0: there are none */
-size_t ngx_http_agentstream_delivery_pictures_size(
-    ngx_http_agentstream_delivery_t *d);
-u_char *ngx_http_agentstream_delivery_pictures(
-    ngx_http_agentstream_delivery_t *d, u_char *p, ngx_uint_t first);
+/* the pictures as a list of parts of a prompt, or NULL; alone: there is no
+   other part before them */
+ngx_http_agentstream_enclosed_t *ngx_http_agentstream_delivery_pictures(
+    ngx_http_agentstream_delivery_t *d, ngx_uint_t alone);
 /* whether the message at hand was a part of an album that was prompted */
 ngx_uint_t ngx_http_agentstream_delivery_joined(
     ngx_http_agentstream_delivery_t *d);

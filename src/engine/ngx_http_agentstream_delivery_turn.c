@@ -72,7 +72,6 @@ ngx_http_agentstream_delivery_prompt(ngx_http_agentstream_delivery_t *d)
 static void
 ngx_http_agentstream_delivery_fetched(ngx_http_agentstream_delivery_t *d)
 {
-    ngx_int_t                       rc;
     ngx_http_agentstream_prompt_t   prompt;
     ngx_http_agentstream_sender_t  *sender;
 
@@ -91,11 +90,10 @@ ngx_http_agentstream_delivery_fetched(ngx_http_agentstream_delivery_t *d)
     sender = &d->sender;
     ngx_memzero(sender, sizeof(ngx_http_agentstream_sender_t));
 
-    rc = ngx_http_agentstream_delivery_body(d, &prompt);
+    sender->args.enclosed = ngx_http_agentstream_delivery_pictures(d,
+                                                    d->update.text.len == 0);
 
-    ngx_http_agentstream_delivery_end_fetch(d);
-
-    if (rc != NGX_OK
+    if (ngx_http_agentstream_delivery_body(d, &prompt) != NGX_OK
         || ngx_http_agentstream_body_make(d->job, NULL, &d->target.session,
                                           &d->site.directory,
                                           &sender->args.make)
@@ -107,6 +105,7 @@ ngx_http_agentstream_delivery_fetched(ngx_http_agentstream_delivery_t *d)
 
     sender->args.target = d->target;
     sender->args.prompt = prompt.body;
+    sender->args.enclosed_at = prompt.end;
     sender->args.files = prompt.files;
     sender->args.request_id = prompt.request_id;
     sender->handler = ngx_http_agentstream_delivery_sent;
@@ -142,22 +141,22 @@ ngx_http_agentstream_delivery_body(ngx_http_agentstream_delivery_t *d,
 
     return ngx_http_agentstream_prompt_build(d->job, &fields, &json,
                                          NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN,
+                                         d->sender.args.enclosed != NULL,
                                          prompt);
 }
 
 
-/* the message as a client would send it */
+/* the message as a client would send it; its pictures are enclosed later */
 
 static ngx_int_t
 ngx_http_agentstream_delivery_content(ngx_http_agentstream_delivery_t *d,
     ngx_str_t *json)
 {
     u_char     *p, id[32];
-    size_t      len, pictures;
+    size_t      len;
     ngx_str_t  *text;
 
     text = &d->update.text;
-    pictures = ngx_http_agentstream_delivery_pictures_size(d);
 
     /* the name of the entry, whatever its length is */
 
@@ -166,11 +165,9 @@ ngx_http_agentstream_delivery_content(ngx_http_agentstream_delivery_t *d,
                       ngx_crc32_short(d->update.id.data, d->update.id.len))
           - id;
 
-    p = ngx_pnalloc(d->fetch ? d->fetch->pool : d->job,
-                    sizeof("{\"content\":[{\"type\":\"text\",\"text\":\"\"}],"
-                           "\"client_request_id\":\"\"}")
-                    + ngx_http_agentstream_json_escape_size(text->len)
-                    + pictures + len);
+    p = ngx_pnalloc(d->job,
+                    sizeof("{\"content\":\"\",\"client_request_id\":\"\"}")
+                    + ngx_http_agentstream_json_escape_size(text->len) + len);
     if (p == NULL) {
         return NGX_ERROR;
     }
@@ -180,22 +177,13 @@ ngx_http_agentstream_delivery_content(ngx_http_agentstream_delivery_t *d,
     p = ngx_sprintf(p, "{\"client_request_id\":\"%*s\",\"content\":", len,
                     id);
 
-    if (pictures == 0) {
+    if (text->len == 0) {
+        p = ngx_cpymem(p, "[]", 2);
+
+    } else {
         *p++ = '"';
         p = ngx_http_agentstream_json_escape(p, text->data, text->len);
         *p++ = '"';
-
-    } else {
-        *p++ = '[';
-
-        if (text->len) {
-            p = ngx_sprintf(p, "{\"type\":\"text\",\"text\":\"");
-            p = ngx_http_agentstream_json_escape(p, text->data, text->len);
-            p = ngx_sprintf(p, "\"}");
-        }
-
-        p = ngx_http_agentstream_delivery_pictures(d, p, text->len == 0);
-        *p++ = ']';
     }
 
     *p++ = '}';
@@ -246,7 +234,10 @@ ngx_http_agentstream_delivery_sent(void *data,
     ngx_http_agentstream_delivery_set_id(&state->turn, &d->sender.turn);
     ngx_http_agentstream_delivery_set_id(&state->reply, &d->update.message);
 
-    /* the turn has a copy, and it may be large */
+    /* the turn has a copy, and the pictures */
+
+    ngx_http_agentstream_delivery_end_fetch(d);
+    d->sender.args.enclosed = NULL;
 
     (void) ngx_pfree(d->job, d->sender.args.prompt.data);
     ngx_str_null(&d->sender.args.prompt);

@@ -333,6 +333,10 @@ ngx_http_agentstream_turn_alloc(ngx_http_agentstream_turn_args_t *args,
         goto failed;
     }
 
+    turn->enclosed = args->enclosed;
+    turn->enclosed_at = args->enclosed_at;
+    ngx_http_agentstream_enclosed_hold(turn->enclosed);
+
     return turn;
 
 failed:

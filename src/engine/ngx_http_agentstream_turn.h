@@ -11,6 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include "ngx_http_agentstream_enclosed.h"
 #include "ngx_http_agentstream_target.h"
 #include "ngx_http_agentstream_store.h"
 
@@ -30,6 +31,11 @@ typedef struct {
                                                       empty: it must be there */
     ngx_str_t                            prompt;   /* OpenCode's JSON body, see
                                                       prompt.h */
+    ngx_http_agentstream_enclosed_t     *enclosed; /* pictures of the prompt, or
+                                                      NULL; they are not copied
+                                                      but held */
+    size_t                               enclosed_at;  /* where in the prompt
+                                                      they belong */
     ngx_str_t                            files;    /* the files that the prompt
                                                       names */
     ngx_str_t                            request_id;   /* client_request_id */

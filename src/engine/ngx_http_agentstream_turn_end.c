@@ -296,6 +296,7 @@ ngx_http_agentstream_turn_destroy(ngx_http_agentstream_turn_t *turn)
 {
     ngx_queue_remove(&turn->queue);
     ngx_http_agentstream_translate_destroy(turn->translate);
+    ngx_http_agentstream_enclosed_release(turn->enclosed);
     ngx_destroy_pool(turn->pool);
 }
 

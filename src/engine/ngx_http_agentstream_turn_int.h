@@ -189,6 +189,8 @@ typedef struct {
     ngx_str_t                            session;
     ngx_str_t                            make;     /* see turn_args_t */
     ngx_str_t                            prompt;
+    ngx_http_agentstream_enclosed_t     *enclosed;
+    size_t                               enclosed_at;
     ngx_str_t                            files;    /* that the prompt names */
     ngx_str_t                            directory;
 

@@ -155,6 +155,8 @@ ngx_http_agentstream_turn_send(ngx_http_agentstream_turn_t *turn)
     }
 
     call->content = turn->prompt;
+    call->enclosed = turn->enclosed;
+    call->enclosed_at = turn->enclosed_at;
     call->done_handler = ngx_http_agentstream_turn_prompt_done;
     call->data = turn;
 
@@ -193,6 +195,8 @@ ngx_http_agentstream_turn_prompt_done(void *data,
     if (turn->prompt.len) {
         (void) ngx_pfree(turn->pool, turn->prompt.data);
         ngx_str_null(&turn->prompt);
+        ngx_http_agentstream_enclosed_release(turn->enclosed);
+        turn->enclosed = NULL;
     }
 
     if (turn->phase != ngx_http_agentstream_turn_prompting) {

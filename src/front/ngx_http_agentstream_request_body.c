@@ -205,7 +205,7 @@ ngx_http_agentstream_request_prompt(ngx_http_agentstream_request_t *req,
 
     *rc = ngx_http_agentstream_prompt_build(req->request->pool, &fields, text,
                                          NGX_HTTP_AGENTSTREAM_MESSAGE_ID_LEN,
-                                         prompt);
+                                         0, prompt);
 
     ngx_http_agentstream_request_free_body(req);
 

@@ -12,6 +12,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include "ngx_http_agentstream_conf.h"
+#include "ngx_http_agentstream_enclosed.h"
 #include "ngx_http_agentstream_opencode.h"
 
 
@@ -82,6 +83,9 @@ struct ngx_http_agentstream_call_s {
     size_t                              limit;     /* of a collected body, or
                                                       of an element */
     ngx_str_t                           content;   /* JSON, sent as the body */
+    ngx_http_agentstream_enclosed_t    *enclosed;  /* sent within the content,
+                                                      or NULL */
+    size_t                              enclosed_at;
     ngx_http_agentstream_call_body_pt   body_handler;
     ngx_http_agentstream_call_element_pt  element_handler;
                                                    /* if neither is set, the

@@ -27,6 +27,10 @@ static ngx_int_t ngx_http_agentstream_call_headers(
     ngx_http_agentstream_call_t *call, ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_call_add_header(ngx_http_request_t *r,
     ngx_table_elt_t **header, const char *key, ngx_str_t *value);
+static ngx_int_t ngx_http_agentstream_call_content(
+    ngx_http_agentstream_call_t *call, ngx_http_request_t *r);
+static ngx_chain_t **ngx_http_agentstream_call_buf(ngx_pool_t *pool,
+    ngx_chain_t **ll, u_char *pos, u_char *last);
 static void ngx_http_agentstream_call_phases(ngx_http_request_t *r);
 static void ngx_http_agentstream_call_event_handler(ngx_event_t *ev);
 static void ngx_http_agentstream_call_parked_handler(ngx_http_request_t *r);
@@ -275,7 +279,8 @@ ngx_http_agentstream_call_headers(ngx_http_agentstream_call_t *call,
         return NGX_OK;
     }
 
-    r->headers_in.content_length_n = call->content.len;
+    r->headers_in.content_length_n = call->content.len
+                        + ngx_http_agentstream_enclosed_len(call->enclosed);
 
     return ngx_http_agentstream_call_add_header(r,
                                                 &r->headers_in.content_type,
@@ -313,13 +318,99 @@ ngx_http_agentstream_call_add_header(ngx_http_request_t *r,
 }
 
 
+/* the body: the content, with what is enclosed in it */
+
+static ngx_int_t
+ngx_http_agentstream_call_content(ngx_http_agentstream_call_t *call,
+    ngx_http_request_t *r)
+{
+    u_char                           *p, *last;
+    ngx_buf_t                        *b;
+    ngx_chain_t                      *cl, **ll;
+    ngx_http_agentstream_enclosed_t  *e;
+
+    p = call->content.data;
+    last = p + call->content.len;
+
+    r->request_body->bufs = NULL;
+    ll = &r->request_body->bufs;
+
+    if (call->enclosed) {
+        ll = ngx_http_agentstream_call_buf(r->pool, ll, p,
+                                           p + call->enclosed_at);
+        p += call->enclosed_at;
+    }
+
+    for (e = call->enclosed; e; e = e->next) {
+
+        ll = ngx_http_agentstream_call_buf(r->pool, ll, e->before.data,
+                                           e->before.data + e->before.len);
+
+        for (cl = e->chain; cl; cl = cl->next) {
+            ll = ngx_http_agentstream_call_buf(r->pool, ll, cl->buf->pos,
+                                               cl->buf->last);
+        }
+
+        ll = ngx_http_agentstream_call_buf(r->pool, ll, e->after.data,
+                                           e->after.data + e->after.len);
+    }
+
+    if (ngx_http_agentstream_call_buf(r->pool, ll, p, last) == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (cl = r->request_body->bufs; cl->next; cl = cl->next) { /* void */ }
+
+    b = cl->buf;
+    b->last_buf = 1;
+
+    r->request_body->buf = b;
+
+    return NGX_OK;
+}
+
+
+/* adds a buffer to a chain, and returns where the next one belongs; NULL: there
+   was no memory for this one, or for an earlier one */
+
+static ngx_chain_t **
+ngx_http_agentstream_call_buf(ngx_pool_t *pool, ngx_chain_t **ll, u_char *pos,
+    u_char *last)
+{
+    ngx_buf_t    *b;
+    ngx_chain_t  *cl;
+
+    if (ll == NULL) {
+        return NULL;
+    }
+
+    b = ngx_calloc_buf(pool);
+    cl = ngx_alloc_chain_link(pool);
+
+    if (b == NULL || cl == NULL) {
+        return NULL;
+    }
+
+    b->pos = pos;
+    b->last = last;
+    b->start = pos;
+    b->end = last;
+    b->memory = 1;
+
+    cl->buf = b;
+    cl->next = NULL;
+
+    *ll = cl;
+
+    return &cl->next;
+}
+
+
 ngx_int_t
 ngx_http_agentstream_call_subrequest(ngx_http_agentstream_call_t *call,
     ngx_http_request_t *r)
 {
-    ngx_buf_t                   *b;
     ngx_str_t                    uri;
-    ngx_chain_t                 *cl;
     ngx_http_request_t          *sr;
     ngx_http_post_subrequest_t  *ps;
 
@@ -336,26 +427,10 @@ ngx_http_agentstream_call_subrequest(ngx_http_agentstream_call_t *call,
     ngx_memcpy(ngx_cpymem(uri.data, call->prefix.data, call->prefix.len),
                call->address.uri.data, call->address.uri.len);
 
-    if (call->content.len) {
-        b = ngx_calloc_buf(r->pool);
-        cl = ngx_alloc_chain_link(r->pool);
-
-        if (b == NULL || cl == NULL) {
-            return NGX_ERROR;
-        }
-
-        b->pos = call->content.data;
-        b->last = b->pos + call->content.len;
-        b->start = b->pos;
-        b->end = b->last;
-        b->memory = 1;
-        b->last_buf = 1;
-
-        cl->buf = b;
-        cl->next = NULL;
-
-        r->request_body->bufs = cl;
-        r->request_body->buf = b;
+    if (call->content.len
+        && ngx_http_agentstream_call_content(call, r) != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     ps->handler = ngx_http_agentstream_call_post_handler;

@@ -54,7 +54,7 @@ static ngx_http_agentstream_field_t  ngx_http_agentstream_prompt_table[] = {
 ngx_int_t
 ngx_http_agentstream_prompt_build(ngx_pool_t *pool,
     ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text, size_t id_len,
-    ngx_http_agentstream_prompt_t *prompt)
+    ngx_uint_t more, ngx_http_agentstream_prompt_t *prompt)
 {
     u_char                             *p;
     ngx_int_t                           rc;
@@ -65,6 +65,7 @@ ngx_http_agentstream_prompt_build(ngx_pool_t *pool,
     ngx_memzero(&ctx, sizeof(ngx_http_agentstream_prompt_ctx_t));
 
     ctx.prompt = prompt;
+    ctx.more = more;
 
     fields = &ctx.fields;
 

@@ -24,6 +24,9 @@
 typedef struct {
     ngx_str_t                            body;     /* for OpenCode, with room
                                                       for prompt_set_id() */
+    size_t                               end;      /* where in the body more
+                                                      parts can be put, after
+                                                      those of "content" */
     ngx_str_t                            request_id;   /* client_request_id,
                                                           escaped; or empty */
     ngx_str_t                            files;    /* for prompt_outside() */
@@ -32,10 +35,11 @@ typedef struct {
 
 
 /* conf NULL: all fields are allowed; id_len: the length of the user message's
-   id; NGX_OK, NGX_DECLINED: error tells why, NGX_ERROR: no memory */
+   id; more: parts will be put at its end, so "content" may be empty;
+   NGX_OK, NGX_DECLINED: error tells why, NGX_ERROR: no memory */
 ngx_int_t ngx_http_agentstream_prompt_build(ngx_pool_t *pool,
     ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text, size_t id_len,
-    ngx_http_agentstream_prompt_t *prompt);
+    ngx_uint_t more, ngx_http_agentstream_prompt_t *prompt);
 
 /* sets the user message's id, whose length must be the one given to build() */
 void ngx_http_agentstream_prompt_set_id(ngx_str_t *body, ngx_str_t *id);

@@ -63,7 +63,8 @@ ngx_http_agentstream_prompt_content(ngx_http_agentstream_fields_t *fields,
                          "\"content\" must be a string or an array of blocks");
     }
 
-    if (ngx_http_agentstream_json_string(json, value).len == 0
+    if (!ctx->more
+        && ngx_http_agentstream_json_string(json, value).len == 0
         && ngx_http_agentstream_json_first(json, value) == 0)
     {
         return ngx_http_agentstream_fields_refuse(fields,
@@ -94,6 +95,8 @@ ngx_http_agentstream_prompt_content(ngx_http_agentstream_fields_t *fields,
 
         ctx->index++;
     }
+
+    ctx->prompt->end = fields->last - fields->body.data;
 
     ngx_http_agentstream_fields_write(fields, "]");
 

@@ -29,6 +29,7 @@ typedef struct {
     ngx_uint_t                           index;    /* of the block or part */
     ngx_uint_t                           filled;   /* the prompt is not
                                                       empty */
+    ngx_uint_t                           more;     /* and need not be filled */
 } ngx_http_agentstream_prompt_ctx_t;
 
 

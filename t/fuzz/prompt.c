@@ -194,7 +194,7 @@ fuzz_prompt(ngx_http_agentstream_fields_conf_t *conf, ngx_str_t *text)
 
     pool = ngx_create_pool(NGX_MIN_POOL_SIZE, &ngx_unit_log);
 
-    rc = ngx_http_agentstream_prompt_build(pool, conf, text, 6, &prompt);
+    rc = ngx_http_agentstream_prompt_build(pool, conf, text, 6, 0, &prompt);
 
     check(rc == NGX_OK || rc == NGX_DECLINED);
 

@@ -39,7 +39,7 @@ build(ngx_pool_t *pool, const char *text,
     s.len = ngx_strlen(text);
     s.data = tap_copy(text, s.len);
 
-    rc = ngx_http_agentstream_prompt_build(pool, conf, &s, 5, prompt);
+    rc = ngx_http_agentstream_prompt_build(pool, conf, &s, 5, 0, prompt);
 
     free(s.data);
 
