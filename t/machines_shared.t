@@ -6,7 +6,9 @@
 #
 # Broken by: a turn that begins without asking Redis; a copy that misses or
 # doubles a packet, or never ends; a repeated prompt that is answered before
-# its turn is copied; an interrupt or a queue that only one machine knows.
+# its turn is copied; a turn of which Redis has not said yet whether it begins
+# that is read, or is in the way; an interrupt or a queue that only one machine
+# knows.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -15,7 +17,7 @@ use AgentStream;
 use AgentStream::Attach;
 use AgentStream::Machines;
 
-my $m = AgentStream::Machines->new(3, server => '
+my $m = AgentStream::Machines->new(3, tunnels => 1, server => '
         location /queue {
             agentstream /opencode/;
             agentstream_busy queue;
@@ -33,6 +35,7 @@ my @all = ($x, $y, $z);
 
 at_once();
 same_request();
+undecided();
 watchers();
 follow();
 queue();
@@ -79,6 +82,43 @@ sub same_request {
 
 
 # 20 readers on all machines, each cut several times and back elsewhere
+
+# Redis is silent while two prompts reach the second machine; the first machine
+# has begun the turn
+
+sub undecided {
+    for my $how ([ 'sessions', 200 ], [ 'attach', 200 ], [ 'reject', 409 ]) {
+        my ($name, $status) = @$how;
+        my $location = $name eq 'attach' ? '/attach' : '/sessions';
+        my $id = $name eq 'sessions' ? 'two' : undef;
+        my $s = $x->session();
+
+        my $c = $x->send_message($s, { content => 'text:40:24:50',
+                                       client_request_id => 'two' });
+        hear($x, $c, 2);
+
+        $m->tunnel('hold', 'redis2');
+        my @c = map { $y->send_message($s,
+                          { content => 'text:2:24:0',
+                            $id ? (client_request_id => $id) : () },
+                          path => "$location/$s/send-message") } 1 .. 4;
+        sleep(0.3);
+        $m->tunnel('up', 'redis2');
+
+        ok($y->wait(\@c), "undecided, $name: all are answered");
+        is(join(' ', map { $_->status() } @c), join(' ', ($status) x 4),
+           "undecided, $name: as if Redis had answered at once");
+        ok($x->wait([$c]), "undecided, $name: the turn ends");
+
+        if ($status == 200) {
+            is(join_raw($_), join_raw($c),
+               "undecided, $name: the bytes of the turn") for @c;
+        }
+
+        is(prompts($x, $s), 1, "undecided, $name: one prompt");
+    }
+}
+
 
 sub watchers {
     my $s = $x->session();

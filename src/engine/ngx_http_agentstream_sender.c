@@ -80,6 +80,12 @@ ngx_http_agentstream_sender_created(void *data, ngx_int_t rc, ngx_str_t *id)
                               NULL);
     }
 
+    if (rc == NGX_DONE) {
+        /* whether it is to be read, waited for, or in the way, is known soon */
+        ngx_http_agentstream_sender_enqueue(sender);
+        return;
+    }
+
     if (rc == NGX_BUSY) {
         ngx_http_agentstream_sender_busy(sender, id);
         return;
@@ -127,6 +133,7 @@ ngx_http_agentstream_sender_busy(ngx_http_agentstream_sender_t *sender,
 
     case NGX_HTTP_AGENTSTREAM_BUSY_ATTACH:
         if (turn->len) {
+            ngx_http_agentstream_sender_dequeue(sender);
             ngx_http_agentstream_sender_found(sender,
                                          ngx_http_agentstream_sender_attached,
                                          turn);
@@ -139,6 +146,7 @@ ngx_http_agentstream_sender_busy(ngx_http_agentstream_sender_t *sender,
         break;
     }
 
+    ngx_http_agentstream_sender_dequeue(sender);
     ngx_http_agentstream_sender_refused(sender, NGX_HTTP_CONFLICT,
                               turn->len ? "A turn is running in this session"
                                         : "Others wait for this session",

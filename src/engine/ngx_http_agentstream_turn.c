@@ -155,6 +155,9 @@ ngx_http_agentstream_turn_created(ngx_http_agentstream_turn_t *turn,
                           "of %V", &turn->session);
         }
 
+        /* others may wait to know that it does not come about */
+
+        ngx_http_agentstream_notify_tell(&turn->session);
         ngx_http_agentstream_turn_destroy(turn);
         return rc;
     }

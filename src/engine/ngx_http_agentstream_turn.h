@@ -65,8 +65,9 @@ void ngx_http_agentstream_turn_leave(ngx_msec_t timeout);
  * the id of its user message; NGX_DECLINED: request_id has already started a
  * turn, and id is its id; NGX_BUSY: another turn is running in this session
  * and id is its id, or other senders wait in front and id is empty; NGX_ERROR:
- * out of memory, of the zone or of the worker.  id has room for
- * NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
+ * out of memory, of the zone or of the worker; NGX_DONE: nobody knows yet
+ * whether another turn of this session comes about, and the session is told
+ * when it is known.  id has room for NGX_HTTP_AGENTSTREAM_TURN_ID_SIZE bytes.
  * NGX_AGAIN: the creator's handler is called with one of these later.
  */
 ngx_int_t ngx_http_agentstream_turn_create(

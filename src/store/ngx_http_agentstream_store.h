@@ -285,7 +285,9 @@ typedef struct {
 /*
  * NGX_OK: the turn was created and belongs to this worker, with one sender;
  * NGX_BUSY, NGX_DECLINED: see above; NGX_ERROR: the zone is full; NGX_ABORT:
- * the store of all machines cannot be reached; NGX_AGAIN: later.
+ * the store of all machines cannot be reached; NGX_DONE: it is being asked
+ * about another turn of the session, of which nobody knows yet whether it comes
+ * about; NGX_AGAIN: later.
  */
 ngx_int_t ngx_http_agentstream_store_create(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_store_create_t *args,

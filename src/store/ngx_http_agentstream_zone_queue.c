@@ -95,13 +95,17 @@ ngx_http_agentstream_zone_taken_locked(ngx_http_agentstream_zone_t *zone,
     *node = ngx_http_agentstream_zone_started_locked(session, request_id);
 
     if (*node) {
-        return NGX_DECLINED;
+        return (*node)->pending ? NGX_DONE : NGX_DECLINED;
     }
 
     /* a turn of another machine may be over by now: the store is asked */
 
     *node = (session->running && !session->running->mirror)
             ? session->running : NULL;
+
+    if (*node && (*node)->pending) {
+        return NGX_DONE;
+    }
 
     if (*node
         || ngx_http_agentstream_zone_behind_locked(zone, session, ticket))
