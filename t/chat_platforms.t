@@ -7,13 +7,15 @@
 # Broken by: a signature that is not checked, a mention and its message that are
 # answered both, an answer outside of its thread, progress on WhatsApp, messages
 # on WhatsApp that follow each other too fast, ids of WhatsApp that are too long
-# to be kept, buttons on Slack that stay, or take the question with them.
+# to be kept, buttons on Slack that stay, or take the question with them, the
+# word that WhatsApp sends in the access log.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Bot;
+use AgentStream::Process qw(slurp);
 
 slack();
 whatsapp();
@@ -84,7 +86,9 @@ sub slack {
 
 sub whatsapp {
     my ($t, $chat) = bot(platform => 'whatsapp', allow => '15550001111',
-                         timeout => 60);
+                         timeout => 60,
+                         http => 'log_format all "$request $request_uri $args";',
+                         chat => 'access_log hooks.log all;');
     my $word = $chat->secret('verify');
 
     is($t->request('GET', '/hook?hub.mode=subscribe&hub.challenge=12345'
@@ -93,6 +97,9 @@ sub whatsapp {
     is($t->request('GET', '/hook?hub.mode=subscribe&hub.challenge=12345'
                    . '&hub.verify_token=wrong')->status(), 403,
        'whatsapp: by the right word');
+    is(scalar(grep { m!^GET /hook /hook (?:-|)$! } split /\n/,
+              slurp("$t->{dir}/hooks.log")), 2,
+       'whatsapp: the word is not in the access log');
     is($t->request('POST', '/hook', body => '{"object":"x"}', headers =>
                    { 'X-Hub-Signature-256' => 'sha256=' . '0' x 64 })
          ->status(), 401, 'whatsapp: not genuine');

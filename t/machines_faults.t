@@ -330,7 +330,7 @@ sub begun {
     $m->tunnel('up', 'redis1');
 
     for ([$sender, 'on its machine'], [$reader, 'elsewhere']) {
-        ok($x->wait([$_->[0]], timeout => 5,
+        ok($x->wait([$_->[0]], timeout => 9,
                     until => sub { join_raw($_[0]) =~ /"stream_reset"/ }),
            "begun: a reader of the first one is told soon, $_->[1]");
         $m->tunnel('up', 'opencode2');

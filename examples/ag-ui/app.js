@@ -34,8 +34,11 @@ $("form").onsubmit = async (event) => {
   event.preventDefault();
   const content = [{ type: "text", text: $("prompt").value }];
   for (const file of $("files").files) {
+    const reader = new FileReader();
+    reader.readAsDataURL(file);
+    await new Promise((resolve) => { reader.onload = resolve; });
     content.push({ type: "document", source: { type: "data",
-      mimeType: file.type, value: (await file.bytes()).toBase64() } });
+      mimeType: file.type, value: reader.result.split(",")[1] } });
   }
   event.target.reset();
   agent.addMessage({ id: crypto.randomUUID(), role: "user", content });

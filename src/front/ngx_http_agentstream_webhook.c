@@ -35,6 +35,7 @@ typedef struct {
 
 static ngx_int_t ngx_http_agentstream_webhook_challenge(
     ngx_http_request_t *r, ngx_http_agentstream_loc_conf_t *conf);
+static void ngx_http_agentstream_webhook_hide_args(ngx_http_request_t *r);
 static void ngx_http_agentstream_webhook_body_handler(ngx_http_request_t *r);
 static ngx_int_t ngx_http_agentstream_webhook_body(ngx_http_request_t *r,
     ngx_str_t *body);
@@ -117,12 +118,37 @@ ngx_http_agentstream_webhook_challenge(ngx_http_request_t *r,
 
     rc = conf->chat->platform->challenge(r->pool, &r->args, &verify, &answer);
 
+    ngx_http_agentstream_webhook_hide_args(r);
+
     if (rc != NGX_OK) {
         return (rc == NGX_DECLINED) ? NGX_HTTP_FORBIDDEN
                                     : NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     return ngx_http_agentstream_webhook_reply(r, NGX_HTTP_OK, &answer);
+}
+
+
+/* the word is a secret, and logs have $request, $request_uri and $args */
+
+static void
+ngx_http_agentstream_webhook_hide_args(ngx_http_request_t *r)
+{
+    u_char      *p;
+    ngx_str_t   *line;
+    ngx_uint_t   i;
+
+    for (i = 0; i < 2; i++) {
+        line = i ? &r->unparsed_uri : &r->request_line;
+
+        p = ngx_strlchr(line->data, line->data + line->len, '?');
+
+        if (p) {
+            line->len = p - line->data;
+        }
+    }
+
+    r->args.len = 0;
 }
 
 
