@@ -24,9 +24,11 @@
 /*
  * nginx reads an answer as long as there is more of it.  After this many bytes
  * everything else in the worker has its turn first: clients, other calls,
- * wake-ups.  To handle them takes about a millisecond.
+ * wake-ups.  With the buffer at hand that is at most 256 kB, and takes about a
+ * millisecond.  Less would cost more: what many turns have got in one cycle is
+ * written to each of their clients at once.
  */
-#define NGX_HTTP_AGENTSTREAM_CALL_TURN    65536
+#define NGX_HTTP_AGENTSTREAM_CALL_TURN    229376
 
 
 /* whether no more of the answer may be taken for now */
