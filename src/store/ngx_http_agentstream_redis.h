@@ -88,8 +88,10 @@ struct ngx_http_agentstream_redis_s {
     ngx_queue_t                          queue;    /* of those that look for
                                                       the same server */
     ngx_http_agentstream_redis_host_t   *host;     /* where it is, or was */
-    ngx_uint_t                           turn;     /* which host and address
-                                                      is next */
+    ngx_uint_t                           turn;     /* counts the attempts:
+                                                      which host is next */
+    ngx_uint_t                           choice;   /* which of the host's
+                                                      addresses is tried */
     ngx_resolver_ctx_t                  *resolving;
     ngx_peer_connection_t                peer;
     ngx_pool_t                          *pool;     /* of the connection */

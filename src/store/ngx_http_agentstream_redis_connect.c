@@ -26,6 +26,8 @@
 static void ngx_http_agentstream_redis_connect_name(
     ngx_http_agentstream_redis_t *redis);
 static void ngx_http_agentstream_redis_resolved(ngx_resolver_ctx_t *ctx);
+static ngx_resolver_addr_t *ngx_http_agentstream_redis_address(
+    ngx_resolver_ctx_t *ctx, ngx_uint_t choice);
 static void ngx_http_agentstream_redis_connect_to(
     ngx_http_agentstream_redis_t *redis, struct sockaddr *sockaddr,
     socklen_t socklen);
@@ -50,14 +52,13 @@ static ngx_int_t ngx_http_agentstream_redis_check_name(ngx_connection_t *c,
 void
 ngx_http_agentstream_redis_connect(ngx_event_t *ev)
 {
-    ngx_uint_t                          turn;
     ngx_addr_t                         *addr;
     ngx_http_agentstream_redis_t       *redis;
     ngx_http_agentstream_redis_conf_t  *conf;
 
     redis = ev->data;
     conf = redis->conf;
-    turn = redis->turn++;
+    redis->choice = redis->turn++;
 
     if (redis->find && conf->address.master.len) {
         redis->host = &redis->find->master;
@@ -68,8 +69,8 @@ ngx_http_agentstream_redis_connect(ngx_event_t *ev)
         }
 
     } else {
-        redis->host = &conf->hosts[turn % conf->nhosts];
-        turn /= conf->nhosts;
+        redis->host = &conf->hosts[redis->choice % conf->nhosts];
+        redis->choice /= conf->nhosts;
     }
 
     redis->tries++;
@@ -89,7 +90,7 @@ ngx_http_agentstream_redis_connect(ngx_event_t *ev)
         return;
     }
 
-    addr = &redis->host->addrs[turn % redis->host->naddrs];
+    addr = &redis->host->addrs[redis->choice % redis->host->naddrs];
 
     ngx_http_agentstream_redis_connect_to(redis, addr->sockaddr,
                                           addr->socklen);
@@ -155,6 +156,7 @@ ngx_http_agentstream_redis_resolved(ngx_resolver_ctx_t *ctx)
 {
     socklen_t                      len;
     ngx_sockaddr_t                 addr;
+    ngx_resolver_addr_t           *found;
     ngx_http_agentstream_redis_t  *redis;
 
     redis = ctx->data;
@@ -164,17 +166,49 @@ ngx_http_agentstream_redis_resolved(ngx_resolver_ctx_t *ctx)
         return;
     }
 
-    /* the resolver changes the order of the addresses at random */
+    found = ngx_http_agentstream_redis_address(ctx, redis->choice);
+    len = found->socklen;
 
-    len = ctx->addrs[0].socklen;
-
-    ngx_memcpy(&addr, ctx->addrs[0].sockaddr, len);
+    ngx_memcpy(&addr, found->sockaddr, len);
     ngx_inet_set_port(&addr.sockaddr, redis->host->port);
 
     redis->resolving = NULL;
 
     ngx_http_agentstream_redis_connect_to(redis, &addr.sockaddr, len);
     ngx_resolve_name_done(ctx);
+}
+
+
+/*
+ * One address after the other.  The resolver gives them in the order of the
+ * answer, or, if it had them at hand, in an order by chance: to try always the
+ * first one could mean always the same.  So they are counted by their value.
+ */
+
+static ngx_resolver_addr_t *
+ngx_http_agentstream_redis_address(ngx_resolver_ctx_t *ctx, ngx_uint_t choice)
+{
+    ngx_uint_t            i, j, less;
+    ngx_resolver_addr_t  *addr, *other;
+
+    for (i = 0; i < ctx->naddrs; i++) {
+        addr = &ctx->addrs[i];
+        less = 0;
+
+        for (j = 0; j < ctx->naddrs; j++) {
+            other = &ctx->addrs[j];
+            less += ngx_memn2cmp((u_char *) other->sockaddr,
+                                 (u_char *) addr->sockaddr, other->socklen,
+                                 addr->socklen) < 0;
+        }
+
+        if (less == choice % ctx->naddrs) {
+            return addr;
+        }
+    }
+
+    /* the same address twice */
+    return &ctx->addrs[0];
 }
 
 
