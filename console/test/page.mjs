@@ -1140,14 +1140,15 @@ await part("next message", ["events"], async () => {
   await page.waitForFunction(() =>
     /w3/.test(document.querySelector(".message")?.textContent));
   await ask(page, order("Then this.", '!say "Second answer."'));
-  ok(/Then this/.test(await page.textContent("#next")) &&
-    (await page.inputValue("#input")) === "", "next message: it waits");
+  await page.waitForFunction(() =>
+    /Then this/.test(document.getElementById("next").textContent));
+  ok((await page.inputValue("#input")) === "", "next message: it waits");
   ok(/will be sent/.test(await page.textContent("#announce")),
     "next message: announced");
   await ended(page, 2);
   ok((await answer(page)) === `${whole(40)}\nSecond answer.`,
     "next message: sent when the turn was over", await answer(page));
-  ok(await page.isHidden("#next"), "next message: it waits no more");
+  await page.waitForSelector("#next", { state: "hidden" });
 
   // its writer takes it back, or stops the turn
 
@@ -1155,8 +1156,9 @@ await part("next message", ["events"], async () => {
   await running(page);
   await ask(page, "Never mind");
   await page.click("#next button");
-  ok((await page.inputValue("#input")) === "Never mind" &&
-    (await page.isHidden("#next")), "next message: taken back");
+  await page.waitForSelector("#next", { state: "hidden" });
+  ok((await page.inputValue("#input")) === "Never mind",
+    "next message: taken back");
   await page.press("#input", "Enter");
   await page.click("#stop");
   await ended(page, 3);
