@@ -127,21 +127,15 @@ ngx_http_agentstream_delivery_join_read(ngx_http_agentstream_delivery_t *d,
     ngx_pool_t *pool, uint64_t number,
     ngx_http_agentstream_chat_update_t *update)
 {
-    ngx_int_t                                rc;
-    ngx_http_agentstream_store_chat_entry_t  entry;
+    ngx_int_t  rc;
 
-    rc = ngx_http_agentstream_store_chat_next(
-                                           ngx_http_agentstream_worker->zone,
-                                           d->node, number - 1, pool, &entry);
-    if (rc == NGX_OK) {
-        rc = ngx_http_agentstream_delivery_unpack(pool, &entry.entry, update);
-    }
+    rc = ngx_http_agentstream_delivery_peek(d, pool, number, update);
 
     if (rc != NGX_OK) {
         return rc;
     }
 
-    if (entry.number != number || update->album.len != d->update.album.len
+    if (update->album.len != d->update.album.len
         || ngx_memcmp(update->album.data, d->update.album.data,
                       update->album.len)
            != 0)
@@ -149,7 +143,7 @@ ngx_http_agentstream_delivery_join_read(ngx_http_agentstream_delivery_t *d,
         return NGX_DECLINED;
     }
 
-    return ngx_http_agentstream_delivery_unpack(d->job, &entry.entry, update);
+    return ngx_http_agentstream_delivery_peek(d, d->job, number, update);
 }
 
 
