@@ -171,7 +171,12 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
                                                            &claim->create);
     }
 
-    if (chat == NULL || ngx_http_agentstream_zone_served_locked(zone, chat)) {
+    /* an inbox that nothing was put into yet has no place: what there is of
+       this chat is in Redis */
+
+    if (chat == NULL || chat->place.len == 0
+        || ngx_http_agentstream_zone_served_locked(zone, chat))
+    {
         ngx_http_agentstream_zone_unlock(zone);
         return NGX_DECLINED;
     }
@@ -179,7 +184,7 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
     rc = NGX_ERROR;
 
     claim->place.len = chat->place.len;
-    claim->place.data = ngx_pnalloc(claim->pool, ngx_max(chat->place.len, 1));
+    claim->place.data = ngx_pnalloc(claim->pool, chat->place.len);
 
     if (claim->place.data) {
         ngx_memcpy(claim->place.data, chat->place.data, chat->place.len);
