@@ -114,6 +114,7 @@ include util/programs.mk
 
 .PHONY: test
 test: FUZZ_SECONDS := 5
+test: export FUZZ_SEED := 1
 test: deps-test build console check fuzz units budget ## run all the tests
 	@util/test plain $(TESTS) $(UNITS)
 
