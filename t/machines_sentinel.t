@@ -37,7 +37,12 @@ $m->done();
 sub waits {
     my $s = $x->session();
 
-    check_turn($x->turn($s, 'text:2:24:0'), 'with a replica');
+    # it is asked for with each renewal of the lease
+    ok(wait_for(sub { $x->log_text() =~ /a replica of \S+ follows/ }),
+       'with a replica: told');
+    check_turn($x->turn($s, 'text:70:24:50'), 'with a replica');
+    unlike($x->log_text(), qr/no replica of \S+ follows/,
+           'with a replica: it follows while much is stored');
     is($x->status()->{store}{prompts_unreplicated}, 0,
        'with a replica: it has acknowledged the prompt');
 

@@ -445,7 +445,7 @@ ngx_http_agentstream_remote_lost_handler(void *data)
 {
     ngx_http_agentstream_remote_t *remote = data;
 
-    remote->replicas = 0;
+    remote->replicated = 0;
 
     if (remote->up) {
         remote->up = 0;

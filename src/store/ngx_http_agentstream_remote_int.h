@@ -321,7 +321,10 @@ struct ngx_http_agentstream_remote_s {
                                          NGX_HTTP_AGENTSTREAM_SCRIPTS][40];
     ngx_uint_t                           loading;  /* scripts to be loaded */
     ngx_uint_t                           up;       /* Redis can be used */
-    ngx_uint_t                           replicas; /* that follow it */
+    ngx_uint_t                           replicated;   /* a replica follows
+                                                          it */
+    int64_t                              offset;   /* what it had when replicas
+                                                      were asked for */
     ngx_msec_t                           steady;   /* since when it answers in
                                                       time */
     ngx_msec_t                           lease;    /* end of our lease */
@@ -420,7 +423,7 @@ void ngx_http_agentstream_remote_resume_ended(
     ngx_http_agentstream_remote_t *remote);
 void ngx_http_agentstream_remote_close_ended(
     ngx_http_agentstream_remote_t *remote);
-/* asks how many replicas follow Redis */
+/* asks whether a replica follows Redis */
 void ngx_http_agentstream_remote_replicas(
     ngx_http_agentstream_remote_t *remote, ngx_uint_t first);
 /* the prompt, which is stored with the command before, waits for a replica */

@@ -9,7 +9,7 @@
  * to know of it, too: if the master is lost then, the replica that is promoted
  * knows that the prompt was sent.  Nobody waits for replicas that there are
  * not, or that do not follow: every time that the lease is renewed, Redis is
- * asked how many have got the renewal before.
+ * asked for them.
  */
 
 
@@ -26,14 +26,22 @@
 #define NGX_HTTP_AGENTSTREAM_REPLICA_WAIT  100
 
 
+static void ngx_http_agentstream_remote_first_done(void *data,
+    redisReply *reply);
 static void ngx_http_agentstream_remote_replicas_done(void *data,
     redisReply *reply);
+static void ngx_http_agentstream_remote_follow(
+    ngx_http_agentstream_remote_t *remote, ngx_uint_t follows);
 static void ngx_http_agentstream_remote_replicated(void *data,
     redisReply *reply);
 
 
-/* "WAIT 0 0" does not wait.  After the first renewal it is too early for that:
-   then one replica may have some time to answer */
+/*
+ * A replica follows if it has what the master had when it was asked before.
+ * That needs two answers, so at first one replica gets some time to say that it
+ * has the renewal.  Later "WAIT" would not do: it counts replicas that have our
+ * last command, and they only speak once a second.
+ */
 
 void
 ngx_http_agentstream_remote_replicas(ngx_http_agentstream_remote_t *remote,
@@ -41,42 +49,96 @@ ngx_http_agentstream_remote_replicas(ngx_http_agentstream_remote_t *remote,
 {
     ngx_str_t  argv[3];
 
-    ngx_str_set(&argv[0], "WAIT");
-    ngx_str_set(&argv[1], "0");
-    ngx_str_set(&argv[2], "0");
-
     if (first) {
+        ngx_str_set(&argv[0], "WAIT");
         ngx_str_set(&argv[1], "1");
         ngx_str_set(&argv[2], ngx_value(NGX_HTTP_AGENTSTREAM_REPLICA_WAIT));
+
+        remote->offset = 0;
+
+        (void) ngx_http_agentstream_redis_command(&remote->commands, 3, argv,
+                                       ngx_http_agentstream_remote_first_done,
+                                       remote);
+        return;
     }
 
-    (void) ngx_http_agentstream_redis_command(&remote->commands, 3, argv,
-                                    ngx_http_agentstream_remote_replicas_done,
-                                    remote);
+    ngx_str_set(&argv[0], "ROLE");
+
+    (void) ngx_http_agentstream_redis_command(&remote->commands, 1, argv,
+                                     ngx_http_agentstream_remote_replicas_done,
+                                     remote);
 }
 
+
+static void
+ngx_http_agentstream_remote_first_done(void *data, redisReply *reply)
+{
+    if (reply) {
+        ngx_http_agentstream_remote_follow(data,
+                                ngx_http_agentstream_redis_value(reply) > 0);
+    }
+}
+
+
+/* "master", its offset, and address, port and offset of each replica */
 
 static void
 ngx_http_agentstream_remote_replicas_done(void *data, redisReply *reply)
 {
     ngx_http_agentstream_remote_t *remote = data;
 
-    int64_t  n;
+    int64_t      before;
+    uint64_t     offset;
+    ngx_str_t    text;
+    redisReply  *replicas;
+    ngx_uint_t   i, n;
 
     if (reply == NULL) {
         return;
     }
 
-    n = ngx_http_agentstream_redis_value(reply);
+    before = remote->offset;
+    remote->offset = ngx_http_agentstream_redis_integer(reply, 1);
 
-    if (n <= 0 && remote->replicas > 0) {
+    if (before <= 0) {
+        return;
+    }
+
+    n = 0;
+    replicas = ngx_http_agentstream_redis_element(reply, 2);
+
+    for (i = 0; i < ngx_http_agentstream_redis_count(replicas); i++) {
+        text = ngx_http_agentstream_redis_item(
+                      ngx_http_agentstream_redis_element(replicas, i), 2);
+        offset = ngx_http_agentstream_redis_number(&text);
+
+        if (offset >= (uint64_t) before) {
+            n++;
+        }
+    }
+
+    ngx_http_agentstream_remote_follow(remote, n > 0);
+}
+
+
+static void
+ngx_http_agentstream_remote_follow(ngx_http_agentstream_remote_t *remote,
+    ngx_uint_t follows)
+{
+    if (follows && !remote->replicated) {
+        ngx_log_error(NGX_LOG_NOTICE, remote->log, 0,
+                      "agentstream remote: a replica of %V follows, so "
+                      "prompts wait for one",
+                      &remote->commands.host->text);
+
+    } else if (!follows && remote->replicated) {
         ngx_log_error(NGX_LOG_WARN, remote->log, 0,
                       "agentstream remote: no replica of %V follows, so "
                       "prompts do not wait for one",
                       &remote->commands.host->text);
     }
 
-    remote->replicas = ngx_max(n, 0);
+    remote->replicated = follows;
 }
 
 
@@ -88,7 +150,7 @@ ngx_http_agentstream_remote_replicate(ngx_http_agentstream_remote_turn_t *rt)
 
     remote = rt->remote;
 
-    if (remote->replicas == 0 || rt->replicating) {
+    if (!remote->replicated || rt->replicating) {
         return;
     }
 
