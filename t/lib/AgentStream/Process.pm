@@ -98,6 +98,10 @@ sub start {
         open STDIN, '<', '/dev/null';
         setpgrp(0, 0);
 
+        # what a test sends must arrive, also if the tests run in the background
+        # of a shell, which then ignores some of them
+        $SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT);
+
         # no process outlives a test that was killed
         no warnings 'exec';
         exec 'setpriv', '--pdeathsig', 'TERM', @{ $args{command} };
