@@ -61,6 +61,7 @@ is(prompts($t, $s), 1, 'sent again: once');
 # a client that only looks is not told of a prompt that was refused
 
 $s = $t->session();
+works($s);
 $t->control('config', { rules => [{ url => '^/session/status', delay => 800,
     times => 1, status => 200, body => qq({"$s":{"type":"busy"}}) },
     { url => '^/session/status', status => 200, body => '{}' }] });
@@ -114,13 +115,25 @@ free();
 done_killed($t);
 
 
+# its events say so, too
+
 sub busy {
     my $session = $t->session();
 
+    works($session);
     $t->control('config', { rules => [{ url => '^/session/status',
         status => 200, body => qq({"$session":{"type":"busy"}}) }] });
 
     return $session;
+}
+
+
+sub works {
+    my ($session) = @_;
+
+    $t->control('emit', { raw => 'data: {"id":"evt_x",'
+        . qq("type":"session.status","properties":{"sessionID":"$session",)
+        . qq("status":{"type":"busy"}}}\n\n) });
 }
 
 

@@ -1,16 +1,24 @@
 #!/usr/bin/perl
 
+# What is known of a session already, so that OpenCode is not asked.
+#
 # A session that has had a turn: the zone knows its directory, so that its next
 # turn needs no look-up.  What happened to the session in between is noticed all
 # the same: it was deleted, or deleted and has a name, or moved to another
 # directory; OpenCode was restarted.  A prompt that names files asks OpenCode
 # always.
 #
+# A session that has had no turn here: whether OpenCode is working in it is known
+# from the answer to an earlier question and from the events since.
+#
 # Broken by: a look-up for each turn; a 404 of the prompt that is told as it is,
 # or not followed by a look-up (turn_forget()); a turn that waits for events of a
 # directory that the session has left (turn_poll()); a directory that is known
 # without an event stream, or that decides which files may be read
-# (turn_recall()).
+# (turn_recall()); a question for each first turn (hub_quiet()); events that do
+# not count (hub_event()), or do not while OpenCode answers (hub_asks()); a list
+# that is not read (hub_busy()); an answer that is believed after events were
+# missed (hub_doubt()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -90,6 +98,63 @@ is(made(sub { check_turn($t->turn('@task', 'text:3:5:1'), 'made anew') }), 1,
 is(made(sub { check_turn($t->turn('@task', 'text:3:5:1'), 'and again') }), 0,
    'and known');
 
+# ---- other sessions, which have had no turn
+
+my @new = map { $t->create_session() } 1 .. 10;
+my $nobody = $t->create_session();
+
+is(asked(sub { check_turn($t->turn($new[0], 'text:3:5:1'), 'new') }), 0,
+   'a session without events: OpenCode is not asked whether it works there');
+
+works($new[1]);
+is(asked(sub { check_turn($t->turn($new[1], 'text:3:5:1'), 'worked') }), 1,
+   'a session with events: it is asked');
+is(asked(sub { check_turn($t->turn($new[2], 'text:3:5:1'), 'new') }), 0,
+   'another one without: it is not');
+
+# while it answers: the answer may be older than the event
+
+works($new[3]);
+$t->control('config', { strict => JSON::PP::true, rules => [
+    { url => '^/session/status', delay => 600, times => 1 }] });
+$c = $t->send_message($new[3], 'text:3:5:1');
+wait_for(sub { grep { /status/ } ($t->upstream())[-1] });
+works($new[4]);
+$t->wait([$c]);
+check_turn($c, 'a slow answer');
+is(asked(sub { check_turn($t->turn($new[4], 'text:3:5:1'), 'meanwhile') }), 1,
+   'events while it answers count');
+
+# events that were missed may have been of any session
+
+$t->control('emit', { raw => "data: nonsense\n\n" });
+wait_for(sub { $t->status()->{opencode}{events_skipped} });
+is(asked(sub { check_turn($t->turn($new[5], 'text:3:5:1'), 'nonsense') }), 1,
+   'an event that cannot be read: it is asked');
+is(asked(sub { check_turn($t->turn($new[6], 'text:3:5:1'), 'new') }), 0,
+   'once');
+
+$t->control('close', {});
+is(asked(sub { check_turn($t->turn($new[7], 'text:3:5:1'), 'closed') }), 1,
+   'the stream was away: it is asked');
+
+# what OpenCode has listed counts, too
+
+works($new[8]);
+$t->control('config', { strict => JSON::PP::true, rules => [
+    { url => '^/session/status', times => 1, status => 200,
+      body => qq({"$new[9]":{"type":"busy"}}) }] });
+check_turn($t->turn($new[8], 'text:3:5:1'), 'another one is busy');
+is(asked(sub { check_turn($t->turn($new[9], 'text:3:5:1'), 'listed') }), 1,
+   'a session that was busy: it is asked');
+
+# an answer that is none
+
+works($nobody);
+$t->control('config', { strict => JSON::PP::true, rules => [
+    { url => '^/session/status', status => 500, body => '{}', times => 1 }] });
+check_turn($t->turn($nobody, 'text:3:5:1'), 'no answer at first');
+
 # ---- the event stream is away
 
 $t->control('restart', {});
@@ -117,6 +182,7 @@ sub requests {
 
 
 sub lookups { return requests('GET', qr{^/session/ses_\w+$}, @_) }
+sub asked { return requests('GET', qr{^/session/status}, @_) }
 sub made { return requests('POST', qr{^/api/session$}, @_) }
 
 
@@ -136,6 +202,17 @@ sub directory {
     $dir =~ s/%(..)/chr hex $1/ge;
 
     return $dir;
+}
+
+
+# as OpenCode reports that it begins to work in a session
+
+sub works {
+    my ($session) = @_;
+
+    $t->control('emit', { raw => 'data: {"id":"evt_x",'
+        . qq("type":"session.status","properties":{"sessionID":"$session",)
+        . qq("status":{"type":"busy"}}}\n\n) });
 }
 
 

@@ -16,9 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include "ngx_http_agentstream_call.h"
-#include "ngx_http_agentstream_hub.h"
-#include "ngx_http_agentstream_sse.h"
+#include "ngx_http_agentstream_hub_int.h"
 #include "ngx_http_agentstream_text.h"
 #include "ngx_http_agentstream_store.h"
 
@@ -34,40 +32,6 @@
 typedef struct ngx_http_agentstream_hubs_s {
     ngx_queue_t                          hubs;
 } ngx_http_agentstream_hubs_t;
-
-
-struct ngx_http_agentstream_hub_s {
-    ngx_queue_t                          queue;    /* in the worker's list of
-                                                      hubs */
-    ngx_pool_t                          *pool;
-
-    /* of the location that opened it; other locations that share the hub have
-       the same prefix */
-    ngx_http_agentstream_loc_conf_t     *conf;
-    ngx_str_t                            route;
-    ngx_str_t                            directory;
-
-    ngx_http_agentstream_call_t         *call;
-    ngx_http_agentstream_sse_t           sse;
-    ngx_http_agentstream_json_t          json;
-
-    ngx_queue_t                          subs;
-
-    /* hash table by session id, on the heap, with at least as many buckets as
-       routes */
-    ngx_http_agentstream_hub_session_t **sessions;
-    ngx_uint_t                           nbuckets;
-    ngx_uint_t                           nsessions;
-
-    ngx_event_t                          retry;
-    ngx_event_t                          silence;
-    ngx_event_t                          linger;
-    ngx_event_t                          announce;
-    ngx_msec_t                           heard;    /* time of the last byte */
-    ngx_uint_t                           failures; /* failed attempts in a
-                                                      row */
-    unsigned                             open:1;
-};
 
 
 #define ngx_http_agentstream_hub_bucket(hub, hash)                            \
@@ -91,7 +55,7 @@ static ngx_int_t ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data);
 static void ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
     const char *why);
 static ngx_http_agentstream_hub_session_t *ngx_http_agentstream_hub_lookup(
-    ngx_http_agentstream_hub_t *hub, ngx_str_t *session);
+    ngx_http_agentstream_hub_t *hub, ngx_str_t *session, uint32_t hash);
 static void ngx_http_agentstream_hub_done(void *data,
     ngx_http_agentstream_call_t *call);
 static void ngx_http_agentstream_hub_broken(ngx_http_agentstream_hub_t *hub,
@@ -202,6 +166,10 @@ ngx_http_agentstream_hub_close(ngx_http_agentstream_sub_t *sub)
 
     if (hub == NULL) {
         return;
+    }
+
+    if (hub->asking == sub) {
+        hub->asking = NULL;
     }
 
     ngx_queue_remove(&sub->queue);
@@ -374,6 +342,12 @@ ngx_http_agentstream_hub_create(ngx_http_agentstream_loc_conf_t *conf,
         goto failed;
     }
 
+    hub->seen = ngx_calloc(NGX_HTTP_AGENTSTREAM_HUB_SEEN / 8, ngx_cycle->log);
+    if (hub->seen == NULL) {
+        ngx_free(hub->sessions);
+        goto failed;
+    }
+
     ngx_queue_init(&hub->subs);
 
     hub->sse.limit = conf->event_size;
@@ -439,6 +413,7 @@ ngx_http_agentstream_hub_destroy(ngx_http_agentstream_hub_t *hub)
     ngx_http_agentstream_json_destroy(&hub->json);
 
     ngx_free(hub->sessions);
+    ngx_free(hub->seen);
 
     ngx_queue_remove(&hub->queue);
     ngx_destroy_pool(hub->pool);
@@ -482,6 +457,8 @@ ngx_http_agentstream_hub_opened(ngx_http_agentstream_hub_t *hub,
     ngx_http_agentstream_count(SUBSCRIPTIONS, (ngx_int_t) open - hub->open);
 
     hub->open = open;
+
+    ngx_http_agentstream_hub_doubt(hub);
 }
 
 
@@ -501,6 +478,7 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
 {
     ngx_http_agentstream_hub_t *hub = ctx;
 
+    uint32_t                             hash;
     ngx_int_t                            rc;
     ngx_http_agentstream_event_t         ev;
     ngx_http_agentstream_hub_session_t  *entry;
@@ -532,10 +510,17 @@ ngx_http_agentstream_hub_event(void *ctx, ngx_str_t *data)
         return NGX_OK;
     }
 
-    entry = ngx_http_agentstream_hub_lookup(hub, &ev.session);
+    hash = ngx_murmur_hash2(ev.session.data, ev.session.len);
+
+    if (ev.type != NGX_HTTP_AGENTSTREAM_EVENT_CREATED) {
+        ngx_http_agentstream_hub_see(hub, hash);
+    }
+
+    entry = ngx_http_agentstream_hub_lookup(hub, &ev.session, hash);
 
     if (entry == NULL && ev.parent.len) {
-        entry = ngx_http_agentstream_hub_lookup(hub, &ev.parent);
+        hash = ngx_murmur_hash2(ev.parent.data, ev.parent.len);
+        entry = ngx_http_agentstream_hub_lookup(hub, &ev.parent, hash);
     }
 
     if (entry == NULL || !entry->sub->announced) {
@@ -572,6 +557,7 @@ ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
     ngx_http_agentstream_sub_t  *sub;
 
     ngx_http_agentstream_count(SKIPPED, 1);
+    ngx_http_agentstream_hub_doubt(hub);
 
     text = ngx_http_agentstream_text_escape(buf, &hub->directory);
 
@@ -598,12 +584,9 @@ ngx_http_agentstream_hub_skip(ngx_http_agentstream_hub_t *hub,
 
 static ngx_http_agentstream_hub_session_t *
 ngx_http_agentstream_hub_lookup(ngx_http_agentstream_hub_t *hub,
-    ngx_str_t *session)
+    ngx_str_t *session, uint32_t hash)
 {
-    uint32_t                             hash;
     ngx_http_agentstream_hub_session_t  *entry;
-
-    hash = ngx_murmur_hash2(session->data, session->len);
 
     for (entry = *ngx_http_agentstream_hub_bucket(hub, hash);
          entry;

@@ -91,5 +91,17 @@ void ngx_http_agentstream_hub_add(ngx_http_agentstream_sub_t *sub,
 void ngx_http_agentstream_hub_remove(
     ngx_http_agentstream_hub_session_t *entry);
 
+/*
+ * Whether OpenCode is not working in the session, as far as its events tell:
+ * since OpenCode has said which sessions are busy there was no event of this
+ * one.  A subscriber whose stream is open tells when it asks, and gives the
+ * answer, or NULL.
+ */
+ngx_uint_t ngx_http_agentstream_hub_quiet(ngx_http_agentstream_sub_t *sub,
+    ngx_str_t *session);
+void ngx_http_agentstream_hub_asks(ngx_http_agentstream_sub_t *sub);
+void ngx_http_agentstream_hub_answered(ngx_http_agentstream_sub_t *sub,
+    ngx_str_t *answer);
+
 
 #endif /* _NGX_HTTP_AGENTSTREAM_HUB_H_INCLUDED_ */

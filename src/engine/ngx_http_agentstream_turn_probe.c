@@ -7,8 +7,8 @@
 /*
  * Prompts that were not sent from here.  A user in a terminal, or the workers
  * of an nginx that was replaced, may have prompted the session.  OpenCode
- * would answer their prompt and ours together, so it is asked first if the
- * zone does not know the state of the session.
+ * would answer their prompt and ours together, so it is asked first if neither
+ * the zone nor the event stream knows the state of the session.
  */
 
 
@@ -59,6 +59,7 @@ ngx_http_agentstream_turn_probe(ngx_http_agentstream_turn_t *turn)
     turn->call = call;
     turn->poll_at = 0;
 
+    ngx_http_agentstream_hub_asks(&turn->sub);
     ngx_http_agentstream_call_open(call);
 }
 
@@ -72,6 +73,10 @@ ngx_http_agentstream_turn_probe_done(void *data,
     ngx_int_t  rc;
 
     turn->call = NULL;
+
+    ngx_http_agentstream_hub_answered(&turn->sub,
+                                      (call->status == NGX_HTTP_OK)
+                                      ? &call->body : NULL);
 
     if (call->status != NGX_HTTP_OK) {
         ngx_http_agentstream_turn_again(turn, call->status);

@@ -83,6 +83,12 @@ ngx_http_agentstream_turn_prompt(ngx_http_agentstream_turn_t *turn)
         return;
     }
 
+    if (turn->others == ngx_http_agentstream_turn_others_unknown
+        && ngx_http_agentstream_hub_quiet(&turn->sub, &turn->session))
+    {
+        turn->others = ngx_http_agentstream_turn_others_none;
+    }
+
     if (turn->others != ngx_http_agentstream_turn_others_none) {
         ngx_http_agentstream_turn_set_phase(turn,
                                             ngx_http_agentstream_turn_probing);

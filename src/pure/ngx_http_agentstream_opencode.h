@@ -201,6 +201,12 @@ const char *ngx_http_agentstream_opencode_failure(ngx_uint_t status,
 ngx_int_t ngx_http_agentstream_opencode_busy(ngx_str_t *answer,
     ngx_str_t *session);
 
+/* the same for all of them: calls the handler for each session that is busy */
+typedef void (*ngx_http_agentstream_opencode_busy_pt)(void *ctx,
+    ngx_str_t *session);
+ngx_int_t ngx_http_agentstream_opencode_all_busy(ngx_str_t *answer,
+    ngx_http_agentstream_opencode_busy_pt handler, void *ctx);
+
 /* the session in which a question or permission request waits, from the answer
    to GET question or GET permission; empty: it does not wait, NGX_DECLINED: it
    is not such an answer */

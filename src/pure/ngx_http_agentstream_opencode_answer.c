@@ -14,12 +14,20 @@
 #include "ngx_http_agentstream_opencode.h"
 
 
+typedef struct {
+    ngx_str_t   *session;
+    ngx_uint_t   found;
+} ngx_http_agentstream_opencode_wanted_t;
+
+
 static ngx_int_t ngx_http_agentstream_opencode_is(ngx_str_t *answer,
     ngx_uint_t type, ngx_str_t *session);
 static ngx_int_t ngx_http_agentstream_opencode_names(
     ngx_http_agentstream_json_t *json, ngx_uint_t v, ngx_str_t *session);
 static ngx_int_t ngx_http_agentstream_opencode_copy(ngx_pool_t *pool,
     ngx_str_t *id, ngx_str_t *copy);
+static void ngx_http_agentstream_opencode_is_wanted(void *ctx,
+    ngx_str_t *session);
 
 
 const char *
@@ -189,6 +197,39 @@ ngx_http_agentstream_opencode_names(ngx_http_agentstream_json_t *json,
 ngx_int_t
 ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
 {
+    ngx_int_t                               rc;
+    ngx_http_agentstream_opencode_wanted_t  wanted;
+
+    wanted.session = session;
+    wanted.found = 0;
+
+    rc = ngx_http_agentstream_opencode_all_busy(answer,
+                                     ngx_http_agentstream_opencode_is_wanted,
+                                     &wanted);
+
+    return (rc == NGX_OK && !wanted.found) ? NGX_DECLINED : rc;
+}
+
+
+static void
+ngx_http_agentstream_opencode_is_wanted(void *ctx, ngx_str_t *session)
+{
+    ngx_http_agentstream_opencode_wanted_t *wanted = ctx;
+
+    if (session->len == wanted->session->len
+        && ngx_memcmp(session->data, wanted->session->data, session->len) == 0)
+    {
+        wanted->found = 1;
+    }
+}
+
+
+/* the answer lists the sessions that are busy or wait for a retry */
+
+ngx_int_t
+ngx_http_agentstream_opencode_all_busy(ngx_str_t *answer,
+    ngx_http_agentstream_opencode_busy_pt handler, void *ctx)
+{
     ngx_int_t                    rc;
     ngx_str_t                    name;
     ngx_uint_t                   v;
@@ -202,25 +243,20 @@ ngx_http_agentstream_opencode_busy(ngx_str_t *answer, ngx_str_t *session)
         && ngx_http_agentstream_json_type(&json, json.root)
            == NGX_HTTP_AGENTSTREAM_JSON_OBJECT)
     {
-        rc = NGX_DECLINED;
-
         for (v = ngx_http_agentstream_json_first(&json, json.root);
              v;
              v = ngx_http_agentstream_json_next(&json, json.root, v))
         {
-            /* the answer lists the sessions that are busy or wait for a
-               retry */
-
-            name = ngx_http_agentstream_json_string(&json, v);
-
-            if (name.len == session->len
-                && ngx_memcmp(name.data, session->data, name.len) == 0
-                && !ngx_http_agentstream_json_is(&json,
+            if (ngx_http_agentstream_json_is(&json,
                            ngx_http_agentstream_json_get(&json, v + 1, "type"),
                            "idle"))
             {
-                rc = NGX_OK;
+                continue;
             }
+
+            name = ngx_http_agentstream_json_string(&json, v);
+
+            handler(ctx, &name);
         }
 
     } else {
