@@ -735,8 +735,11 @@ ngx_http_agentstream_translate_send(ngx_http_agentstream_translate_t *tr,
 
     tr->origin.len = 0;
 
-    if (b->size + tr->work->joined.size > NGX_HTTP_AGENTSTREAM_TR_WORK_MAX) {
-        ngx_http_agentstream_translate_work_free(tr->work);
+    /* the joined text may still be needed: this packet can be one that has to
+       be sent before it */
+
+    if (b->size > NGX_HTTP_AGENTSTREAM_TR_WORK_MAX) {
+        ngx_http_agentstream_acp_destroy(b);
     }
 
     return seq ? NGX_OK : NGX_ERROR;

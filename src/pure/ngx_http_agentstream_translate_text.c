@@ -119,14 +119,14 @@ ngx_http_agentstream_translate_text_add(ngx_http_agentstream_translate_t *tr,
     ngx_http_agentstream_tr_part_t *part, ngx_str_t *text)
 {
     size_t                           n;
+    ngx_int_t                        rc;
     ngx_str_t                        s;
     ngx_http_agentstream_acp_buf_t  *b;
 
     s = *text;
+    b = &tr->work->joined;
 
     if (part->nhalf) {
-        b = &tr->work->joined;
-
         b->len = 0;
         b->failed = 0;
 
@@ -155,7 +155,13 @@ ngx_http_agentstream_translate_text_add(ngx_http_agentstream_translate_t *tr,
         }
     }
 
-    return ngx_http_agentstream_translate_text_chunk(tr, part, &s);
+    rc = ngx_http_agentstream_translate_text_chunk(tr, part, &s);
+
+    if (b->size > NGX_HTTP_AGENTSTREAM_TR_WORK_MAX) {
+        ngx_http_agentstream_acp_destroy(b);
+    }
+
+    return rc;
 }
 
 

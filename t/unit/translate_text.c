@@ -316,6 +316,34 @@ test_surrogates(void)
 
 
 static void
+test_joined(void)
+{
+    static char  state[66000];
+
+    /* a packet that leaves a large buffer behind */
+
+    begin();
+    sprintf(state, "'status':'completed','input':{},'output':'");
+    memset(state + strlen(state), 'x', 64600);
+    strcat(state, "'");
+    tool("prt_t", "call_1", state);
+    shown = cJSON_GetArraySize(f.packets);
+
+    text("prt_1", "msg_a", "", 0);
+    delta("prt_1", "msg_a", "one");
+    event(ROOT, "session.status", "'status':{'type':'retry','attempt':1}");
+    text("prt_2", "msg_a", "", 0);
+    delta("prt_2", "msg_a", "\\ud83d");
+    delta("prt_2", "msg_a", "\\ude00 two");
+    expect("agent_message msg_a 'one'\nretry 1 ''\ndiscard msg_a 3..3\n"
+           "agent_message msg_a '\xf0\x9f\x98\x80 two'",
+           "a pair that is whole when something else is discarded");
+
+    finish("end end_turn", "end");
+}
+
+
+static void
 test_gap(void)
 {
     begin();
@@ -398,6 +426,7 @@ main(void)
     test_discard();
     test_retry();
     test_surrogates();
+    test_joined();
     test_gap();
 
     return tap_done();
