@@ -101,6 +101,7 @@ ngx_http_agentstream_reader_attach(ngx_http_request_t *r,
     }
 
     reader->state->answered = args->answered;
+    reader->state->pending = args->pending;
 
     f = &reader->follower;
 

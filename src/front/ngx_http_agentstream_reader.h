@@ -32,6 +32,9 @@ typedef struct {
                                                       error */
     void                                *context;  /* what the wire has to know
                                                       of the request; or NULL */
+    size_t                               pending;  /* what end() writes because
+                                                      of it, see
+                                                      wire_state_t */
     ngx_str_t                            turn;     /* its id, or empty */
     uint64_t                             seq;      /* the client has the turn up
                                                       to this packet */

@@ -197,6 +197,7 @@ ngx_http_agentstream_request_chat_read(ngx_http_agentstream_request_t *req)
     args.turn = c->chat.turn;
     args.sender = 1;
     args.skip = c->chat.seq;
+    args.pending = ngx_http_agentstream_aisdk_ends(&c->chat);
     args.answered = &c->answers.ids;
 
     return ngx_http_agentstream_request_read(req, &args);

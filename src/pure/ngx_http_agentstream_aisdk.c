@@ -147,12 +147,6 @@ ngx_http_agentstream_aisdk_size(ngx_http_agentstream_wire_state_t *state,
     size = NGX_HTTP_AGENTSTREAM_AISDK_CHUNK + state->turn.len
            + ngx_http_agentstream_record_len(record);
 
-    if (state->request && record->seq <= 1) {
-        /* the first one brings the list of ends into what is pending */
-        size += ngx_http_agentstream_aisdk_ends(
-                         (ngx_http_agentstream_aisdk_chat_t *) state->request);
-    }
-
     if (record->type == NGX_HTTP_AGENTSTREAM_RECORD_MESSAGE
         || record->type == NGX_HTTP_AGENTSTREAM_RECORD_THOUGHT)
     {
@@ -217,10 +211,6 @@ ngx_http_agentstream_aisdk_pass(ngx_http_agentstream_aisdk_state_t *s,
     ngx_http_agentstream_aisdk_chat_t  *chat;
 
     chat = s->state.request;
-
-    if (chat && s->seq == 0) {
-        s->state.pending = ngx_http_agentstream_aisdk_ends(chat);
-    }
 
     if (chat && s->state.silent) {
         ends = chat->ends.elts;
@@ -526,8 +516,10 @@ ngx_http_agentstream_aisdk_reset(ngx_http_agentstream_aisdk_state_t *s,
     u_char *p, ngx_http_agentstream_record_t *record,
     ngx_http_agentstream_json_t *json)
 {
-    ngx_uint_t  told;
+    ngx_uint_t                          told;
+    ngx_http_agentstream_aisdk_chat_t  *chat;
 
+    chat = s->state.request;
     told = (s->state.answered || s->nsteps);
 
     p = ngx_http_agentstream_aisdk_end_step(s, p);
@@ -535,8 +527,10 @@ ngx_http_agentstream_aisdk_reset(ngx_http_agentstream_aisdk_state_t *s,
     s->message_len = 0;
     s->tools.nelts = 0;
     s->asks.nelts = 0;
-    s->state.pending = 0;
-    s->again = 1;
+    s->state.pending = chat ? ngx_http_agentstream_aisdk_ends(chat) : 0;
+
+    /* a client that has the reset has only ends of responses after it */
+    s->again = !s->state.silent;
 
     return told ? ngx_http_agentstream_aisdk_data(s, p, record, json,
                               &ngx_http_agentstream_aisdk_datas[record->type])

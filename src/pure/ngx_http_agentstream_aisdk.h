@@ -48,6 +48,13 @@ typedef struct {
 } ngx_http_agentstream_aisdk_chat_t;
 
 
+/* the bytes that the end of a response takes for where the earlier ones have
+   ended: what is pending in a state whose request is this one from the
+   beginning */
+#define ngx_http_agentstream_aisdk_ends(chat)                                 \
+    (((chat)->ends.nelts + 1) * (NGX_INT64_LEN + 1))
+
+
 /* reads the body of a chat; prompt is empty if the client continues a turn.
    Everything is in the pool.  NGX_OK, NGX_DECLINED: error tells why, NGX_ERROR:
    no memory */

@@ -30,10 +30,6 @@
 #define ngx_http_agentstream_aisdk_cpy(p, text)                               \
     ngx_cpymem(p, text, sizeof(text) - 1)
 
-/* the bytes of a list of the earlier ends */
-#define ngx_http_agentstream_aisdk_ends(chat)                                 \
-    (((chat)->ends.nelts + 1) * (NGX_INT64_LEN + 1))
-
 #define ngx_http_agentstream_aisdk_same(a, b)                                 \
     ((a)->hash == (b)->hash && (a)->len == (b)->len)
 

@@ -58,7 +58,8 @@ typedef struct {
     /* set by record(): nothing may follow, so the response ends here */
     unsigned                             ended:1;
 
-    /* set by record(): the most bytes that end() writes beyond end_size */
+    /* set by record(), and at the beginning by who knows the request: the most
+       bytes that end() writes beyond end_size */
     size_t                               pending;
 
     /* the ids of questions and permission requests that the client has

@@ -65,7 +65,8 @@ extern ngx_log_t  ngx_unit_log;
 static ngx_pool_t                         *pool;
 static ngx_http_agentstream_wire_state_t  *state;
 static ngx_http_agentstream_wire_t        *wire;
-static uint64_t                            seq, skip;
+static uint64_t                            seq, skip, first;
+static ngx_uint_t                          rebuilt;     /* without numbers */
 static char                                out[65536];
 
 
@@ -97,13 +98,16 @@ begin(uint64_t from, const char *answered, uint64_t earlier)
             *(uint64_t *) ngx_array_push(&chat.ends) = earlier;
         }
 
+        state->pending = ngx_http_agentstream_aisdk_ends(&chat);
+
         if (answered) {
             *(ngx_str_t *) ngx_array_push(ids) = tap_str(answered);
         }
     }
 
-    seq = 0;
+    seq = first;
     skip = from;
+    rebuilt = 0;
     out[0] = '\0';
 }
 
@@ -164,7 +168,7 @@ give(ngx_uint_t type, ngx_uint_t part, const char *origin, const char *json)
     copy = malloc(strlen(json));
     memcpy(copy, json, strlen(json));
 
-    record.seq = ++seq;
+    record.seq = rebuilt ? 0 : ++seq;
     record.type = type;
     record.part = part;
     record.json.data = (u_char *) copy;
@@ -178,7 +182,7 @@ give(ngx_uint_t type, ngx_uint_t part, const char *origin, const char *json)
     size = wire->size(state, &record);
     buf = malloc(size);
 
-    state->silent = (seq <= skip);
+    state->silent = (!rebuilt && seq <= skip);
     last = wire->record(state, buf, &record);
 
     if ((size_t) (last - buf) + state->pending > size + before) {
@@ -253,6 +257,19 @@ is(const char *expected, const char *name)
 
     got = tap_str(out);
     tap_is_str(got, expected, name);
+}
+
+
+static const char *
+ended(void)
+{
+    u_char  *buf;
+
+    buf = malloc(wire->end_size + state->pending);
+    add(buf, wire->end(state, buf));
+    free(buf);
+
+    return out;
 }
 
 
@@ -492,6 +509,49 @@ test_reset(void)
     give(NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET, 0, NULL,
          "{\"reason\":\"not_retained\",\"_meta\":null}");
     is(START "[DONE]", "who has nothing is not");
+
+    /* the client had the reset in an earlier response, which ended after it */
+
+    begin(3, "per_1", 0);
+    give(NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET, 0, NULL,
+         "{\"reason\":\"worker_lost\",\"_meta\":null}");
+    call(1, "c1", "pending");
+    ask(ASKED, ASK, "1", "c1");
+    ask(RESOLVED, REPLY, "1", "once");
+    call(2, "c2", "pending");
+    ask(ASKED, ASK, "2", "c2");
+    tap_ok(strstr(ended(), "\"seq\":6,\"ends\":[3]") != NULL,
+           "where responses after a reset have ended is told");
+}
+
+
+/* the records of a rebuilt turn have no numbers, and those of a turn that was
+   taken over by other machines do not begin with 1 */
+
+static void
+test_numbers(void)
+{
+    size_t  pending, asked;
+
+    begin(5, NULL, 2);
+    rebuilt = 1;
+    give(NGX_HTTP_AGENTSTREAM_RECORD_STREAM_RESET, 0, NULL,
+         "{\"reason\":\"not_retained\",\"_meta\":null}");
+    pending = state->pending;
+    ask(ASKED, ASK, "1", "c1");
+    asked = state->pending;
+    tap_ok(asked > pending, "rebuilt: room for what is asked");
+    text(MESSAGE, 1, NULL, "a");
+    tap_is(state->pending, asked, "... which stays");
+    ask(RESOLVED, REPLY, "1", "once");
+    tap_is(state->pending, pending, "... until it has its outcome");
+    text(MESSAGE, 1, NULL, "b");
+
+    first = 1000;
+    begin(1001, NULL, 0);
+    call(1, "c1", "pending");
+    ask(ASKED, ASK, "1", "c1");
+    first = 0;
 }
 
 
@@ -664,6 +724,7 @@ main(void)
     test_beside();
     test_earlier();
     test_reset();
+    test_numbers();
     test_prompt();
     test_answers();
 
