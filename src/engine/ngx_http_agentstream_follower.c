@@ -459,7 +459,8 @@ ngx_http_agentstream_follower_retell(ngx_http_agentstream_follower_t *f)
 
     batch.turn = ngx_http_agentstream_rebuild_turn(f->rebuild);
     batch.rebuilt = 1;
-    batch.all = (rc != NGX_OK);
+    batch.all = (rc != NGX_OK
+                 || ngx_http_agentstream_rebuild_all(f->rebuild));
     batch.end = (rc == NGX_DONE && !f->follow);
 
     if (batch.records.pos != batch.records.last

@@ -664,3 +664,10 @@ ngx_http_agentstream_rebuild_read(ngx_http_agentstream_rebuild_t *rb,
 
     return (rb->over && rb->taken == rb->buf.len) ? NGX_DONE : NGX_OK;
 }
+
+
+ngx_uint_t
+ngx_http_agentstream_rebuild_all(ngx_http_agentstream_rebuild_t *rb)
+{
+    return rb->taken == rb->buf.len;
+}

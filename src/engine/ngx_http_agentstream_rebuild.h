@@ -71,5 +71,10 @@ ngx_int_t ngx_http_agentstream_rebuild_read(
 void ngx_http_agentstream_rebuild_fail(ngx_http_agentstream_rebuild_t *rb,
     ngx_uint_t code, const char *message);
 
+/* whether all records of the last reading were given out, so that more come
+   only with the next one */
+ngx_uint_t ngx_http_agentstream_rebuild_all(
+    ngx_http_agentstream_rebuild_t *rb);
+
 
 #endif /* _NGX_HTTP_AGENTSTREAM_REBUILD_H_INCLUDED_ */
