@@ -102,23 +102,29 @@ ngx_http_agentstream_webhook_challenge(ngx_http_request_t *r,
     ngx_http_agentstream_loc_conf_t *conf)
 {
     ngx_int_t  rc;
-    ngx_str_t  verify, answer;
+    ngx_str_t  args, verify, answer;
 
     rc = ngx_http_discard_request_body(r);
     if (rc != NGX_OK) {
         return rc;
     }
 
-    if (conf->chat->verify == NULL
-        || ngx_http_complex_value(r, conf->chat->verify, &verify) != NGX_OK
-        || verify.len == 0)
+    ngx_str_null(&verify);
+
+    if (conf->chat->verify
+        && ngx_http_complex_value(r, conf->chat->verify, &verify) != NGX_OK)
     {
+        verify.len = 0;
+    }
+
+    args = r->args;
+    ngx_http_agentstream_webhook_hide_args(r);
+
+    if (verify.len == 0) {
         return NGX_HTTP_FORBIDDEN;
     }
 
-    rc = conf->chat->platform->challenge(r->pool, &r->args, &verify, &answer);
-
-    ngx_http_agentstream_webhook_hide_args(r);
+    rc = conf->chat->platform->challenge(r->pool, &args, &verify, &answer);
 
     if (rc != NGX_OK) {
         return (rc == NGX_DECLINED) ? NGX_HTTP_FORBIDDEN
