@@ -7,8 +7,9 @@
 # Broken by: a turn that begins without asking Redis; a copy that misses or
 # doubles a packet, or never ends; a repeated prompt that is answered before
 # its turn is copied; a turn of which Redis has not said yet whether it begins
-# that is read, or is in the way; an interrupt or a queue that only one machine
-# knows.
+# that is read, or is in the way; a sender in the queue that wakes itself when
+# Redis refuses its turn (turn_created()); an interrupt or a queue that only one
+# machine knows.
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -16,6 +17,7 @@ use lib "$FindBin::Bin/lib";
 use AgentStream;
 use AgentStream::Attach;
 use AgentStream::Machines;
+use Time::HiRes qw(sleep);
 
 my $m = AgentStream::Machines->new(3, tunnels => 1, server => '
         location /queue {
@@ -39,6 +41,7 @@ undecided();
 watchers();
 follow();
 queue();
+waiting();
 attach_elsewhere();
 interrupt();
 question();
@@ -185,6 +188,29 @@ sub queue {
     check_turn($_, 'queue') for @c;
     is(join(' ', prompt_numbers($x, $s)), '1 2 3 4 5 6',
        'queue: in the order of arrival');
+}
+
+
+# a sender in the queue is woken, while another machine has the turn
+
+sub waiting {
+    my $s = $x->session();
+    my $c = $x->send_message($s, 'text:60:24:100');
+    hear($x, $c, 3);
+
+    my @to = (path => "/queue/$s/send-message");
+    my $d = $y->send_message($s, 'text:2:24:0', @to);
+    sleep(0.3);
+    my $e = $y->send_message($s, 'text:2:24:0', @to);
+    sleep(0.3);
+    $e->close();
+    sleep(0.3);
+
+    my $before = $m->scripts();
+    sleep(1);
+    cmp_ok($m->scripts() - $before, '<', 100,
+           'waiting: Redis is not asked all the time');
+    ok($x->wait([$c, $d], timeout => 15), 'waiting: all end');
 }
 
 

@@ -280,6 +280,11 @@ ngx_http_agentstream_delivery_claimed(void *data, ngx_int_t rc)
         d->state.frozen += ngx_current_msec - d->claim.age - d->state.at;
     }
 
+    if (d->claim.others && !d->state.running) {
+        /* a "new" of that time is only known in OpenCode */
+        d->state.known = 0;
+    }
+
     rc = ngx_http_agentstream_delivery_begin_chat(d);
 
     if (rc != NGX_OK) {
@@ -535,6 +540,11 @@ ngx_http_agentstream_delivery_handler(ngx_event_t *ev)
     if (d->touched) {
         d->touched = 0;
         ngx_http_agentstream_delivery_ask(d);
+    }
+
+    if (d->sender.creator.turn == NULL) {
+        /* it is not being made any more, but waits for its place */
+        ngx_http_agentstream_delivery_release(d);
     }
 
     idle = (ngx_http_agentstream_delivery_read(d) == NGX_DECLINED);

@@ -176,7 +176,7 @@ ngx_http_agentstream_delivery_take_back(
 
     d = errand->delivery;
 
-    if (d->job && !d->state.running
+    if (d->job && !d->state.running && d->job_entry < errand->entry
         && !ngx_http_agentstream_delivery_is_new(&d->update))
     {
         (void) ngx_http_agentstream_delivery_join_album(d);
@@ -191,7 +191,7 @@ ngx_http_agentstream_delivery_take_back(
     for (i = 0, n = 0; i < d->nwaiting; i++) {
         rc = NGX_DECLINED;
 
-        if (!found || album.len) {
+        if (d->waiting[i] < errand->entry && (!found || album.len)) {
             rc = ngx_http_agentstream_delivery_peek(d, errand->pool,
                                                     d->waiting[i], &update);
         }

@@ -118,6 +118,7 @@ ngx_http_agentstream_turn_create(ngx_http_agentstream_turn_args_t *args,
     create.tool_kinds = turn->conf->tool_kinds;
 
     turn->later.handler = ngx_http_agentstream_turn_created_handler;
+    turn->waits = (args->ticket != NULL);
 
     rc = ngx_http_agentstream_store_create(zone, &create, &turn->created,
                                            &turn->later);
@@ -155,9 +156,15 @@ ngx_http_agentstream_turn_created(ngx_http_agentstream_turn_t *turn,
                           "of %V", &turn->session);
         }
 
-        /* others may wait to know that it does not come about */
+        /* others may wait to know that it does not come about; a sender that
+           stays in front of them would only ask again at once */
 
-        ngx_http_agentstream_notify_tell(&turn->session);
+        if (rc != NGX_BUSY || !turn->waits
+            || turn->conf->busy != NGX_HTTP_AGENTSTREAM_BUSY_QUEUE)
+        {
+            ngx_http_agentstream_notify_tell(&turn->session);
+        }
+
         ngx_http_agentstream_turn_destroy(turn);
         return rc;
     }
@@ -190,6 +197,7 @@ ngx_http_agentstream_turn_created_handler(void *data, ngx_int_t rc)
 
     creator = turn->creator;
     turn->creator = NULL;
+    turn->waits &= (creator != NULL);
     id.data = buf;
 
     rc = ngx_http_agentstream_turn_created(turn, rc, &id);

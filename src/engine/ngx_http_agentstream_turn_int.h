@@ -144,6 +144,9 @@ typedef struct {
        abort failed: the session's next turn asks first whether it is free */
     unsigned                             loose:1;
 
+    /* its sender has a ticket, and asks again if it is not created */
+    unsigned                             waits:1;
+
     /* those that wait for the session were not told yet that it has a new
        turn */
     unsigned                             announce:1;

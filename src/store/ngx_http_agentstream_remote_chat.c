@@ -231,6 +231,7 @@ ngx_http_agentstream_remote_chat_claim(ngx_http_agentstream_zone_t *zone,
     }
 
     chat->claim = claim;
+    chat->made = (claim->create.len != 0);
     chat->claiming = later;
     chat->handler = claim->handler;
     chat->data = claim->data;
@@ -275,7 +276,7 @@ ngx_http_agentstream_remote_take_chat_done(void *data, redisReply *reply)
     chat->claiming = NULL;
 
     if (rc != NGX_OK || later == NULL) {
-        ngx_http_agentstream_remote_chat_leave(chat->node);
+        ngx_http_agentstream_remote_chat_leave(chat->node, 1);
 
         if (later) {
             ngx_http_agentstream_remote_answer(later, rc);
@@ -308,7 +309,9 @@ ngx_http_agentstream_remote_open_inbox(
     ngx_http_agentstream_entry_t      *entry;
     ngx_http_agentstream_chat_node_t  *inbox;
 
-    if (!chat->remote->local) {
+    /* nothing is put into what was made by its owner, as to poll */
+
+    if (!chat->remote->local || chat->made) {
         return NGX_OK;
     }
 
@@ -395,6 +398,7 @@ ngx_http_agentstream_remote_fill_chat(ngx_http_agentstream_remote_chat_t *chat,
     claim = chat->claim;
 
     claim->node = chat->node;
+    claim->others = chat->remote->local;
     claim->age = ngx_http_agentstream_redis_number(&age);
     claim->place.len = place.len;
     claim->place.data = ngx_pnalloc(claim->pool, ngx_max(place.len, 1));

@@ -105,7 +105,8 @@ ngx_http_agentstream_remote_chat_mine(ngx_http_agentstream_chat_node_t *node)
 
 
 void
-ngx_http_agentstream_remote_chat_leave(ngx_http_agentstream_chat_node_t *node)
+ngx_http_agentstream_remote_chat_leave(ngx_http_agentstream_chat_node_t *node,
+    ngx_uint_t force)
 {
     ngx_http_agentstream_remote_chat_t  *chat;
 
@@ -114,6 +115,7 @@ ngx_http_agentstream_remote_chat_leave(ngx_http_agentstream_chat_node_t *node)
     ngx_http_agentstream_remote_hide_chat(chat);
 
     chat->handler = NULL;
+    chat->forced = force;
 
     ngx_http_agentstream_remote_push_chat(chat);
 }
@@ -304,7 +306,9 @@ ngx_http_agentstream_remote_left_chat_done(void *data, redisReply *reply)
         return;
     }
 
-    if (ngx_http_agentstream_redis_count(reply) > 1) {
+    /* what could not be done is not tried again at once, see seek_done() */
+
+    if (ngx_http_agentstream_redis_count(reply) > 1 && !chat->forced) {
         ngx_http_agentstream_remote_offer_chat(chat->remote, &chat->sn.str);
     }
 

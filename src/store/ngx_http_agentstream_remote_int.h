@@ -259,6 +259,10 @@ typedef struct {
     unsigned                             inflight:1;
     unsigned                             ask:1;    /* there may be entries, or
                                                       another owner */
+    unsigned                             made:1;   /* by its owner */
+    unsigned                             forced:1; /* it was left with work that
+                                                      could not be done here
+                                                      now */
     unsigned                             leaving:1;
     unsigned                             left:1;   /* Redis is being told */
     unsigned                             mending:1;    /* it gets the chat
@@ -544,7 +548,7 @@ ngx_uint_t ngx_http_agentstream_remote_chat_saved(
 ngx_uint_t ngx_http_agentstream_remote_chat_mine(
     ngx_http_agentstream_chat_node_t *node);
 void ngx_http_agentstream_remote_chat_leave(
-    ngx_http_agentstream_chat_node_t *node);
+    ngx_http_agentstream_chat_node_t *node, ngx_uint_t force);
 /* Redis has said how many machines have chats */
 void ngx_http_agentstream_remote_count_machines(
     ngx_http_agentstream_remote_t *remote, ngx_str_t *text);

@@ -679,7 +679,7 @@ ngx_http_agentstream_remote_restore_done(void *data, redisReply *reply)
         rt->acked = 0;
         rt->kept = 0;
         rt->renewed = 0;
-        rt->prompt |= rt->prompted;
+        rt->prompt |= (rt->prompted && !rt->again);
 
     } else if (status.len && status.data[0] == 'N') {
         rt->done = 1;

@@ -435,8 +435,8 @@ NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 
 
 /* ARGV: base, key, owner, epoch, time to live, number, busy, place, state, when
-   it was made, then entries with their numbers: Redis has lost the chat.  What
-   has come meanwhile is put behind them */
+   it was made, then entries with their numbers: Redis has lost the chat, or
+   only that it is ours.  What has come meanwhile is put behind them */
 
 static const char  ngx_http_agentstream_script_mend[] =
 "#!lua\n"
@@ -447,12 +447,17 @@ NGX_HTTP_AGENTSTREAM_SCRIPT_CHAT
 "local f = call('HMGET', h, 'owner', 'epoch', 'born')\n"
 "if fenced(f[2], f[3], epoch, born) then return {'FENCED'} end\n"
 "if f[1] then call('SREM', 'as1:o:' .. f[1], key) end\n"
-"local more = add({}, e, 0)\n"
+"local more, mine = add({}, e, 0), {}\n"
 "call('DEL', e)\n"
-"for i = 11, #ARGV, 2 do call('HSET', e, ARGV[i], ARGV[i + 1]) end\n"
+"for i = 11, #ARGV, 2 do\n"
+"  call('HSET', e, ARGV[i], ARGV[i + 1])\n"
+"  mine[ARGV[i + 1]] = true\n"
+"end\n"
 "for i = 2, #more, 2 do\n"
-"  number = tostring(tonumber(number) + 1)\n"
-"  call('HSET', e, number, more[i])\n"
+"  if not mine[more[i]] then\n"
+"    number = tostring(tonumber(number) + 1)\n"
+"    call('HSET', e, number, more[i])\n"
+"  end\n"
 "end\n"
 "epoch = tostring(tonumber(epoch) + 1)\n"
 "call('HSET', h, 'owner', me, 'epoch', epoch, 'number', number,"

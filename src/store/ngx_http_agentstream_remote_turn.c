@@ -352,7 +352,7 @@ ngx_http_agentstream_remote_back(ngx_http_agentstream_remote_t *remote)
         rt->touch = 1;
         rt->changed = 1;
         rt->renewed = 0;
-        rt->prompt |= rt->prompted;
+        rt->prompt |= (rt->prompted && !rt->again);
 
         if (rt->dead) {
             ngx_http_agentstream_remote_undo(rt);

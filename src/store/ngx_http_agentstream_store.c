@@ -512,6 +512,7 @@ ngx_http_agentstream_store_claim(ngx_http_agentstream_zone_t *zone,
 
     if (rc == NGX_OK) {
         nd->ended = 0;
+        nd->pending = 0;
         nd->pinned = 1;
 
         ngx_http_agentstream_journal_mend_locked(zone, nd);
@@ -561,6 +562,7 @@ ngx_http_agentstream_store_lapsed(ngx_http_agentstream_zone_t *zone,
     node = ngx_http_agentstream_zone_orphan_locked(zone, &from);
 
     if (node) {
+        node->pending = 0;
         ngx_http_agentstream_journal_mend_locked(zone, node);
     }
 

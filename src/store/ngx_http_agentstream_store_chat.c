@@ -193,6 +193,7 @@ ngx_http_agentstream_store_chat_claim(ngx_http_agentstream_zone_t *zone,
         ngx_http_agentstream_zone_own_chat_locked(zone, chat, 0);
 
         claim->node = chat;
+        claim->others = (zone->remote != NULL);
         claim->age = NGX_HTTP_AGENTSTREAM_CHAT_SAME_CLOCK;
         rc = NGX_OK;
     }
@@ -480,7 +481,7 @@ ngx_http_agentstream_store_chat_leave(ngx_http_agentstream_zone_t *zone,
     ngx_http_agentstream_zone_unlock(zone);
 
     if (left && node->remote) {
-        zone->remote->chat_leave(node);
+        zone->remote->chat_leave(node, force);
     }
 
     return left ? NGX_OK : NGX_DECLINED;

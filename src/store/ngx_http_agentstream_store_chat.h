@@ -91,6 +91,9 @@ typedef struct {
     /* results */
     ngx_http_agentstream_chat_node_t    *node;
     ngx_str_t                            place;    /* in the pool */
+    ngx_uint_t                           others;   /* the state may be older
+                                                      than what was done while
+                                                      Redis was away */
     ngx_msec_t                           age;      /* time since the state was
                                                       saved, or SAME_CLOCK */
 } ngx_http_agentstream_store_chat_claim_t;

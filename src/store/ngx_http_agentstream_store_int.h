@@ -124,7 +124,8 @@ struct ngx_http_agentstream_store_remote_s {
                             uint64_t number);
     ngx_uint_t (*chat_saved)(ngx_http_agentstream_chat_node_t *node);
     ngx_uint_t (*chat_mine)(ngx_http_agentstream_chat_node_t *node);
-    void       (*chat_leave)(ngx_http_agentstream_chat_node_t *node);
+    void       (*chat_leave)(ngx_http_agentstream_chat_node_t *node,
+                              ngx_uint_t force);
     /* number of machines that have chats, at least 1 */
     ngx_uint_t (*chat_machines)(ngx_http_agentstream_zone_t *zone);
 };

@@ -18,6 +18,8 @@
 
 static ngx_http_agentstream_node_t *ngx_http_agentstream_zone_started_locked(
     ngx_http_agentstream_session_t *session, ngx_str_t *request_id);
+static ngx_uint_t ngx_http_agentstream_zone_undecided_locked(
+    ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_node_t *node);
 static ngx_uint_t ngx_http_agentstream_zone_behind_locked(
     ngx_http_agentstream_zone_t *zone, ngx_http_agentstream_session_t *session,
     ngx_http_agentstream_ticket_t *ticket);
@@ -48,6 +50,18 @@ ngx_http_agentstream_zone_started_locked(
     return sn ? ngx_rbtree_data(&sn->node, ngx_http_agentstream_node_t,
                                 request.node)
               : NULL;
+}
+
+
+/* whether its owner will know whether it comes about; if that is dead, it is an
+   orphan like any other */
+
+static ngx_uint_t
+ngx_http_agentstream_zone_undecided_locked(ngx_http_agentstream_zone_t *zone,
+    ngx_http_agentstream_node_t *node)
+{
+    return node->pending
+           && !ngx_http_agentstream_zone_dead_locked(zone, &node->owner);
 }
 
 
@@ -95,7 +109,8 @@ ngx_http_agentstream_zone_taken_locked(ngx_http_agentstream_zone_t *zone,
     *node = ngx_http_agentstream_zone_started_locked(session, request_id);
 
     if (*node) {
-        return (*node)->pending ? NGX_DONE : NGX_DECLINED;
+        return ngx_http_agentstream_zone_undecided_locked(zone, *node)
+               ? NGX_DONE : NGX_DECLINED;
     }
 
     /* a turn of another machine may be over by now: the store is asked */
@@ -103,7 +118,7 @@ ngx_http_agentstream_zone_taken_locked(ngx_http_agentstream_zone_t *zone,
     *node = (session->running && !session->running->mirror)
             ? session->running : NULL;
 
-    if (*node && (*node)->pending) {
+    if (*node && ngx_http_agentstream_zone_undecided_locked(zone, *node)) {
         return NGX_DONE;
     }
 

@@ -364,6 +364,16 @@ sub redis {
 }
 
 
+# how many scripts Redis has run
+
+sub scripts {
+    my ($self) = @_;
+
+    return ($self->redis('INFO', 'commandstats')
+            =~ /cmdstat_evalsha:calls=(\d+)/)[0] // 0;
+}
+
+
 # SIGKILL of master and workers at once
 
 sub lose {
