@@ -85,7 +85,7 @@ my $browser = browse($t, "http://127.0.0.1:$t->{port}/page.html#$s");
 
 ok(told(30, sub { 1 }), 'the browser is there');
 
-my $turn = $t->send_message($s, 'text:110:24:100');
+my $turn = $t->send_message($s, 'text:170:24:100');
 hear($t, $turn, 1);
 touch('go');
 
@@ -111,7 +111,7 @@ ok(told(20, sub { $_[0]{once}{opened} > $seen->{once}{opened}
 
 # to the end
 
-ok(wait_for(sub { !turn_state($t, $s)->{running} }, 20), 'the turn ends');
+ok(wait_for(sub { !turn_state($t, $s)->{running} }, 30), 'the turn ends');
 ok(told(20, sub { $_[0]{once}{state} == 2 }), 'it stops by itself');
 
 my $all = $t->request(events_of($s));

@@ -24,12 +24,12 @@ my ($s, $first, @c);
 # behind somebody else, in the same worker and in the other one
 
 $s = $t->session();
-$first = on_worker($t, $workers[0], send_to($s, 'text:5:24:50 n=0'));
+$first = on_worker($t, $workers[0], send_to($s, 'text:20:24:50 n=0'));
 hear($t, $first, 1);
 @c = map { my $c = on_worker($t, $workers[$_->[0]], send_to($s, $_->[1]));
            sleep(0.1); $c }
      [0, named('text:3:24:20 n=1', 'twice')],
-     [0, 'text:30:24:60 n=2'], [1, 'text:3:24:20 n=3'],
+     [0, 'text:60:24:60 n=2'], [1, 'text:3:24:20 n=3'],
      [0, named('text:3:24:20 n=1', 'twice')],
      [1, named('text:3:24:20 n=1', 'twice')];
 ok($t->wait([$first, @c[0, 3, 4]], timeout => 20), 'twice: those end');

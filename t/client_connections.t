@@ -31,10 +31,10 @@ my $files = files($worker);
 
 for my $round (1 .. 3) {
 
-    # a turn that runs through all of it
+    # a turn that runs through all of it, on a busy machine too
 
     my $s = $t->session();
-    my $running = $t->send_message($s, 'text:90:16:50');
+    my $running = $t->send_message($s, 'text:90:16:100');
     hear($t, $running, 2);
 
     # silent clients take all connections that are left, except a few

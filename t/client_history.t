@@ -34,7 +34,7 @@ my $t = AgentStream->new(timeout => 120, workers => 1, server => join '',
         }" } qw(ai-sdk ag-ui) } qw(1m 30m));
 
 my $filler = 'x' x 1000;
-my $order = 'text:15:5:100';
+my $order = 'text:40:5:100';
 
 my %PAGE = (
     'ai-sdk' => {

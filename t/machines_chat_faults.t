@@ -37,7 +37,8 @@ $m->done();
 
 sub emptied {
     my $to = ++$id;
-    my $said = say_at($chat, $x, $to, 'text:25:24:100');
+    # the turn is to run when Redis is emptied
+    my $said = say_at($chat, $x, $to, 'text:60:24:100');
     turn_runs($chat, $to);
     my $next = say_at($chat, $y, $to, 'say:before');
     sleep(0.3);
@@ -46,7 +47,7 @@ sub emptied {
        'emptied: the turn is stored again');
     my $last = say_at($chat, $y, $to, 'say:after it');
 
-    like(reply_of($chat, $to, $said), qr/#24 /, 'emptied: the answer arrives');
+    like(reply_of($chat, $to, $said), qr/#59 /, 'emptied: the answer arrives');
     like(reply_of($chat, $to, $next, 20), qr/before/, 'emptied: then what was waiting');
     like(reply_of($chat, $to, $last, 20), qr/after it/, 'emptied: then what came since');
     sleep(0.5);

@@ -166,7 +166,7 @@ follows($follow, 'begins meanwhile', types($c->packets()));
 $s = $t->create_session();
 $t->request('POST', "/session/$s/prompt_async", port => $t->{port_opencode},
             body => { messageID => 'msg_000000000001AAAAAAAAAAAAAA',
-                      parts => [{ type => 'text', text => 'text:50:8:100' }] });
+                      parts => [{ type => 'text', text => 'text:100:8:100' }] });
 ok(wait_for(sub { @{ $t->messages($s) } > 1 }), 'not ours: it runs');
 $t->control('config', { rules => [{ url => '^/session/status',
                                     body => '[', status => 200 }] });
@@ -182,7 +182,7 @@ for my $body ('<html>', '{}', '[{"info":{"id":"msg_"}}]') {
 $t->control('config', { rules => [{ url => '/message\b', times => 1,
                                     body => '[]', status => 200 }] });
 is($t->request(events_of($s))->status(), 204, 'not ours: no messages');
-$d = $t->request(events_of($s), timeout => 15);
+$d = $t->request(events_of($s), timeout => 25);
 is(join(' ', (types($d->packets()))[0, 1, -1]),
    'stream_reset turn_started prompt_response', 'not ours: to its end');
 is(joined_text($d), stored_text($t->messages($s),

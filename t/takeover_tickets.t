@@ -18,7 +18,7 @@ my $t = AgentStream->new(attach(timeout => 60,
 my @workers = $t->workers();
 my $s = $t->session();
 
-my $a = on_worker($t, $workers[0], send_to($s, 'text:2:24:9000 n=0'));
+my $a = on_worker($t, $workers[0], send_to($s, 'text:2:24:45000 n=0'));
 hear($t, $a, 1);
 my $free = $t->status()->{zone}{free_bytes};
 
@@ -42,6 +42,7 @@ ok(wait_for(sub { sleep(0.3);
 note("$taken bytes were taken, $left are");
 ok(turn_state($t, $s)->{running}, 'while the turn in front still runs');
 
+$t->request('POST', "/sessions/$s/interrupt");
 ok($t->wait([$a, $b], timeout => 20), 'who is alive has its turn');
 check_turn($b, 'who is alive');
 is(join(' ', prompt_numbers($t, $s)), '0 999', 'nobody else had one');
