@@ -47,7 +47,7 @@ sub nothing {
 sub before_the_prompt {
     my $s = $t->session();
 
-    rules({ url => "^/session/$s\$", delay => 500 });
+    rules({ url => "^/session/$s\$", delay => 1500 });
     my $c = $t->send_message($s, $long);
     $t->wait([$c], timeout => 0.1);
     is(interrupt($s), '{"interrupted":true}', 'before: interrupted');

@@ -138,13 +138,14 @@ $e->close();
 # exists
 
 $s = $t->session();
-$c = $t->send_message($s, 'text:3:24:0 start=2500');
+$c = $t->send_message($s, 'text:3:24:0 start=5000');
 hear($t, $c, 1);
 @c = map { on_worker($t, $_, events_of($s, ($c->packets())[0]{id})) } @workers;
-ok($t->wait(\@c, timeout => 1, until => sub { $_[0]->status() }),
+ok($t->wait(\@c, timeout => 3, until => sub { $_[0]->status() }),
    'silent turn: headers at once');
-$t->wait(\@c, timeout => 1.6, until => sub { $_[0]->comments() });
-is(scalar(grep { $_->comments() } @c), 2, 'silent turn: kept alive');
+$t->wait(\@c, timeout => 4, until => sub { $_[0]->comments() });
+is(scalar(grep { $_->comments() && !$_->packets() } @c), 2,
+   'silent turn: kept alive, before anything is said');
 $t->wait([$c, @c]);
 is(join_raw($_), join("\n", map { $_->{raw} }
                       ($c->packets())[1 .. $c->packets() - 1]),

@@ -36,7 +36,7 @@ is(logged()->{session}, '-', 'a new session: the path has none');
 
 $t->control('config', { rules => [{ url => 'prompt_async', delay => 300,
                                     times => 1 }] });
-$c = $t->turn($s, 'text:5:8:20', headers => \%alice);
+$c = $t->turn($s, 'text:5:8:100', headers => \%alice);
 $line = logged();
 
 is($line->{session}, $s, 'a turn: the session');

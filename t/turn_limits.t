@@ -23,7 +23,7 @@ my $t = AgentStream->new(server => join "\n", map { qq{
         $_->[1]
     }
 } } (
-    [ idle => 'agentstream_idle_timeout 400ms;' ],
+    [ idle => 'agentstream_idle_timeout 1500ms;' ],
     [ child => 'agentstream_idle_timeout 2s;' ],
     [ deaf => 'agentstream_idle_timeout 10500ms;' ],
     [ turn => 'agentstream_turn_timeout 700ms;' ],
@@ -70,7 +70,7 @@ my @child = begin('child', 'replay:task-one delay=100');
 
 # silence, which each event ends
 
-my ($c, $last, $aborts) = limited('idle', 'text:10:8:1500');
+my ($c, $last, $aborts) = limited('idle', 'text:10:8:4000');
 
 is($last->{type}, 'error', 'silent: an error');
 is($last->{code}, 504, 'silent: 504');
@@ -78,7 +78,7 @@ like($last->{message}, qr/agentstream_idle_timeout/, 'silent: which limit');
 is($aborts, 1, 'silent: aborted upstream');
 check_turn($c, 'silent');
 
-($c, $last, $aborts) = limited('idle', 'text:10:8:150');
+($c, $last, $aborts) = limited('idle', 'text:10:8:300');
 
 is($last->{stopReason}, 'end_turn', 'each event renews the time');
 is($aborts, 0, 'nothing aborted');

@@ -12,6 +12,7 @@ use AgentStream;
 
 my $t = AgentStream->new(tls => 1);
 my $order = 'text:5:24:20';
+my $slow = 'text:5:24:150';       # to see that it comes bit by bit
 my ($c, $s);
 
 # HTTP/1.0
@@ -87,7 +88,7 @@ for (['HTTP/2', '2', "http://127.0.0.1:$t->{port_h2}",
     my ($name, $version, $base, @args) = @$_;
 
     $s = $t->session();
-    $c = $t->curl_turn($s, $order, $base, @args);
+    $c = $t->curl_turn($s, $slow, $base, @args);
     ok($t->wait([$c]), "$name: ends");
     check_whole($c, $s, $name);
     is($c->response()->{protocol}, $version, "$name: protocol");
