@@ -110,15 +110,15 @@ sub workers {
 sub leaves {
     my ($s, $c, $q) = asked('question');
 
-    $t->control('config', { rules => [{ url => '/reply', delay => 300 }] });
+    $t->control('config', { rules => [{ url => '/reply', delay => 600 }] });
 
     my $reply = $t->open('POST', "/sessions/$s/questions/$q/reply",
                          body => { answers => [['A']] });
-    sleep(0.1);
+    ok(wait_for(sub { log_of(qr{^/question/$q/reply}) }), 'an answer arrives');
     $reply->close();
-    sleep(0.5);
 
-    ok((log_of(qr{^/question/$q/reply}))[0]{done}, 'an answer goes through');
+    ok(wait_for(sub { (log_of(qr{^/question/$q/reply}))[0]{done} }),
+       'and goes through');
     $t->control('config', { rules => [] });
     resolved($s, $q, 'question');
     end($s, $c);
@@ -168,7 +168,7 @@ sub by_itself {
     ($s, $c, my $q) = asked('question', '/hasty');
     ok(wait_for(sub { log_of(qr{^/question/$q/reject}) == 1 }, 4),
        'rejected in time');
-    sleep(0.3);
+    wait_for(sub { !waits($s, $q) });
     is(answer($s, $q, [['A']])->status(), 404, 'and does not wait any more');
 
     $t->control('config', { rules => [] });
@@ -225,8 +225,8 @@ sub missed {
                                         body => '' }] });
     $t->control('close', { reset => 1 });
     sleep(0.2);
-    resolved($s, $q, 'question');
-    resolved($s, $p, 'permission');
+    replied($s, $q, 'question');
+    replied($s, $p, 'permission');
     $t->control('config', { rules => [] });
 
     ok($t->wait([$c], timeout => 10, until => sub {
@@ -283,12 +283,30 @@ sub ask {
 }
 
 
+# it is answered, and the module has heard of it
+
 sub resolved {
+    my ($session, $id, $noun) = @_;
+
+    replied($session, $id, $noun);
+    ok(wait_for(sub { !waits($session, $id) }), "$noun: no longer waits");
+}
+
+
+# whether the module says that this waits for an answer
+
+sub waits {
+    my ($session, $id) = @_;
+
+    return $t->request('GET', "/sessions/$session/turn")->body() =~ /"$id"/;
+}
+
+
+sub replied {
     my ($session, $id, $noun) = @_;
 
     emit("$noun.replied", { sessionID => $session, requestID => $id,
         $noun eq 'question' ? (answers => [['A']]) : (reply => 'once') });
-    sleep(0.1);
 }
 
 

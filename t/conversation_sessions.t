@@ -105,19 +105,25 @@ for my $name (sort keys %rule) {
 
 # ---- the client leaves
 
-$t->control('config', { rules => [{ url => '^/session\b', delay => 400 }] });
+$t->control('config', { rules => [{ url => '^/session\b', delay => 1000 }] });
 
 for (['POST', '', 1], ['DELETE', '/ses_b', 1], ['GET', '/ses_b', 0],
      ['GET', '', 0])
 {
     my ($method, $path, $through) = @$_;
+    my $before = log_of($method, qr{^/session\b});
     my $c = $t->open($method, "/sessions$path");
 
-    sleep(0.15);
+    ok(wait_for(sub { log_of($method, qr{^/session\b}) > $before }),
+       "$method /sessions$path: OpenCode is asked");
     $c->close();
-    sleep(0.6);
 
-    my ($log) = (log_of($method, qr{^/session\b}))[-1];
+    my $log;
+    my $done = sub { ($log) = (log_of($method, qr{^/session\b}))[-1];
+                     $log->{done} };
+
+    $through ? wait_for($done) : sleep(1.3);
+    $done->();
     is($log->{done} ? 1 : 0, $through, "$method /sessions$path: "
        . ($through ? 'goes through' : 'is given up') . ', the client gone');
 }

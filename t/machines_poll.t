@@ -25,7 +25,12 @@ my $first = say_it(1, 'say:number one');
 like(reply_of($chat, 1, $first), qr/number one/, 'answered');
 
 my $offset = (polls())[-1]{json}{offset};
-my ($lost) = grep { polling($_) } $x, $y;
+my $lost;
+
+# there is none for a moment, between two polls
+wait_for(sub { ($lost) = grep { polling($_) } $x, $y })
+    or die "nobody polls\n";
+
 my $other = $lost == $x ? $y : $x;
 $m->lose($lost);
 my $second = say_it(2, 'say:number two');

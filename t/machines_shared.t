@@ -41,7 +41,7 @@ undecided();
 watchers();
 follow();
 queue();
-waiting();
+woken();
 attach_elsewhere();
 interrupt();
 question();
@@ -53,7 +53,9 @@ $m->done();
 sub at_once {
     for my $try (1 .. 5) {
         my $s = $x->session();
-        my @c = map { $_->send_message($s, 'text:5:24:20') } @all;
+        
+        # the first is to run when the last one comes
+        my @c = map { $_->send_message($s, 'text:20:24:50') } @all;
 
         ok($x->wait(\@c), 'at once: all are answered');
         is(join(' ', sort map { $_->status() } @c), '200 409 409',
@@ -96,7 +98,7 @@ sub undecided {
         my $id = $name eq 'sessions' ? 'two' : undef;
         my $s = $x->session();
 
-        my $c = $x->send_message($s, { content => 'text:40:24:50',
+        my $c = $x->send_message($s, { content => 'text:60:24:50',
                                        client_request_id => 'two' });
         hear($x, $c, 2);
 
@@ -178,10 +180,15 @@ sub queue {
     my $s = $x->session();
     my @c;
 
+    # the next one comes when Redis knows that the one before waits; the first
+    # turn lasts until all of them do
+
     for my $i (1 .. 6) {
-        push @c, $all[$i % 3]->send_message($s, "text:2:24:50 n=$i",
-            path => "/queue/$s/send-message");
-        sleep(0.15);
+        push @c, $all[$i % 3]->send_message($s, ($i == 1 ? 'text:30:24:100'
+                                                         : 'text:2:24:50')
+            . " n=$i", path => "/queue/$s/send-message");
+        ok(wait_for(sub { prompts($x, $s) + waiting($s) >= $i }),
+           "queue: $i has come");
     }
 
     ok($x->wait(\@c, timeout => 20), 'queue: all end');
@@ -191,26 +198,37 @@ sub queue {
 }
 
 
-# a sender in the queue is woken, while another machine has the turn
+# how many wait for this session, as Redis has it
 
 sub waiting {
+    my ($s) = @_;
+    my ($key) = grep { /\Q$s\E/ } split /\n/, $m->redis('KEYS', 'as1:*:q')
+        or return 0;
+
+    return $m->redis('LLEN', $key) + 0;
+}
+
+
+# a sender in the queue is woken, while another machine has the turn
+
+sub woken {
     my $s = $x->session();
-    my $c = $x->send_message($s, 'text:60:24:100');
+    my $c = $x->send_message($s, 'text:80:24:100');
     hear($x, $c, 3);
 
     my @to = (path => "/queue/$s/send-message");
     my $d = $y->send_message($s, 'text:2:24:0', @to);
-    sleep(0.3);
+    ok(wait_for(sub { waiting($s) == 1 }), 'woken: one waits');
     my $e = $y->send_message($s, 'text:2:24:0', @to);
-    sleep(0.3);
+    ok(wait_for(sub { waiting($s) == 2 }), 'woken: two wait');
     $e->close();
-    sleep(0.3);
+    ok(wait_for(sub { waiting($s) == 1 }), 'woken: one has left');
 
     my $before = $m->scripts();
     sleep(1);
     cmp_ok($m->scripts() - $before, '<', 100,
-           'waiting: Redis is not asked all the time');
-    ok($x->wait([$c, $d], timeout => 15), 'waiting: all end');
+           'woken: Redis is not asked all the time');
+    ok($x->wait([$c, $d], timeout => 30), 'woken: all end');
 }
 
 

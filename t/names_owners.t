@@ -199,13 +199,15 @@ $t->control('config', { rules => [{ url => '^/api/session', delay => 300 }] });
 
 my $gone = $t->open('POST', '/sessions', @alice,
                     body => { name => 'gone', title => 'Gone' });
-sleep(0.15);
+ok(wait_for(sub { grep { $_->{url} =~ m{^/api/session} && !$_->{done} }
+                  @{ $t->control('log') } }), 'OpenCode is asked');
 $gone->close();
-sleep(0.6);
 $t->control('config', { rules => [] });
 
-is($json->decode($t->request('GET', '/sessions/@gone', @alice)->body())
-     ->{title}, 'Gone', 'what was begun goes through');
+ok(wait_for(sub {
+    ($json->decode($t->request('GET', '/sessions/@gone', @alice)->body())
+       ->{title} // '') eq 'Gone';
+}), 'what was begun goes through');
 
 # ---- bad names
 
