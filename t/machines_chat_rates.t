@@ -42,11 +42,14 @@ sub sent {
 }
 
 
-# all chats get an answer -> the sends in each second, until the last one
+# all chats get an answer -> the sends in each second, until the last one, and
+# how many there must be: more than 12, or most of what this test has said in a
+# second, if a busy machine did not let it say more
 
 sub busy {
     my ($name, $first, @where) = @_;
     my $began = (sent(0))[-1] // 0;
+    my $since = time();
     my %said;
 
     for my $i (0 .. 89) {
@@ -54,6 +57,7 @@ sub busy {
         $said{$to} = say_at($chat, $where[$i % @where], $to, "say:to $to");
     }
 
+    my $offered = 90 / (time() - $since);
     my @missing = grep { reply_of($chat, $_, $said{$_}, 30) ne "to $_" }
                   sort keys %said;
     is("@missing", '', "$name: all are answered");
@@ -61,7 +65,12 @@ sub busy {
 
     my @sent = sent($began);
 
-    return (@sent - 1) / (($sent[-1] - $sent[0]) / 1000);
+    my $rate = (@sent - 1) / (($sent[-1] - $sent[0]) / 1000);
+
+    note(sprintf '%s: %.1f said in a second, %.1f answered', $name, $offered,
+         $rate);
+
+    return ($rate, $offered * 0.7 < 12 ? $offered * 0.7 : 12);
 }
 
 
@@ -69,9 +78,9 @@ sub busy {
 # not too much
 
 sub at_once {
-    my $rate = busy('three', 1, @machines);
+    my ($rate, $least) = busy('three', 1, @machines);
 
-    cmp_ok($rate, '>', 12, 'three: together they use what is allowed');
+    cmp_ok($rate, '>', $least, 'three: together they use what is allowed');
     cmp_ok($rate, '<', 25, 'three: but not more');
 }
 
@@ -80,7 +89,7 @@ sub at_once {
 
 sub alone {
     sleep(2.5);
-    my $rate = busy('one', 201, $machines[0]);
+    my ($rate, $least) = busy('one', 201, $machines[0]);
 
-    cmp_ok($rate, '>', 12, 'one: it has all of it');
+    cmp_ok($rate, '>', $least, 'one: it has all of it');
 }

@@ -37,14 +37,26 @@ $m->done();
 sub waits {
     my $s = $x->session();
 
-    # it is asked for with each renewal of the lease
-    ok(wait_for(sub { $x->log_text() =~ /a replica of \S+ follows/ }),
-       'with a replica: told');
-    check_turn($x->turn($s, 'text:70:24:50'), 'with a replica');
-    unlike($x->log_text(), qr/no replica of \S+ follows/,
-           'with a replica: it follows while much is stored');
-    is($x->status()->{store}{prompts_unreplicated}, 0,
-       'with a replica: it has acknowledged the prompt');
+    # a busy machine may not let it do so in time, which the module then says;
+    # so it is enough if it happens once
+
+    my $late;
+
+    for (1 .. 5) {
+        $late = unreplicated();
+        check_turn($x->turn($s, 'text:2:24:0'), 'with a replica');
+        $late = unreplicated() - $late;
+        last if !$late;
+        note('the replica was late');
+        sleep(2);
+    }
+
+    is($late, 0, 'with a replica: it has acknowledged the prompt');
+
+    # prompts wait for it, as far as the log says
+    wait_for(sub { $x->log_text() !~ /.*\b(no|a) replica of \S+ follows/s
+                   || $1 eq 'a' }, 20);
+    my ($before, $n, $told) = (unreplicated(), prompts($x, $s), told());
 
     $sentinel->{replica}->signal('STOP');
     my $began = time();
@@ -53,24 +65,33 @@ sub waits {
 
     # on a slow machine it may be too late for this
     while (1) {
-        my $n = prompts($x, $s);
+        my $sent = prompts($x, $s);
         last if time() - $began > 0.09;
-        $early = 1 if $n > 1;
+        $early = 1 if $sent > $n;
     }
 
     ok(!$early, 'replica stopped: the prompt waits');
     ok($x->wait([$c]), 'replica stopped: but not for long');
     check_turn($c, 'replica stopped');
-    is($x->status()->{store}{prompts_unreplicated}, 1,
+    is(unreplicated(), $before + 1,
        'replica stopped: the prompt was sent without it');
-    ok(wait_for(sub { $x->log_text() =~ /no replica of \S+ follows/ }),
-       'replica stopped: told');
+    ok(wait_for(sub { told() > $told }), 'replica stopped: told');
     check_turn($x->turn($s, 'text:2:24:0'), 'replica stopped for longer');
-    is($x->status()->{store}{prompts_unreplicated}, 1,
+    is(unreplicated(), $before + 1,
        'replica stopped for longer: the prompt did not wait');
     $sentinel->{replica}->signal('CONT');
 
-    is(prompts($x, $s), 3, 'replica stopped: three prompts');
+    is(prompts($x, $s), $n + 2, 'replica stopped: one prompt each');
+}
+
+
+sub unreplicated {
+    return $x->status()->{store}{prompts_unreplicated};
+}
+
+
+sub told {
+    return scalar(() = $x->log_text() =~ /no replica of \S+ follows/g);
 }
 
 

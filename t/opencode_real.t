@@ -13,7 +13,14 @@ use AgentStream;
 
 my $json = JSON::PP->new->canonical->allow_nonref;
 my $t = AgentStream->new(opencode => 'real', timeout => 180,
-                         location => 'agentstream_tool_throttle 0;');
+                         location => 'agentstream_tool_throttle 0;',
+                         server => '
+        location /plain/ {
+            proxy_pass http://127.0.0.1:%%port_opencode%%/;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffering off;
+        }');
 my $dir = $t->{workspace};
 
 play('text', '!say "Harbor saffron brook. "', '!say "Spruce."');
@@ -84,12 +91,13 @@ sub play {
 }
 
 
-# what the module adds to the time of each delta: beside OpenCode's own stream
+# What the module adds to the time of each delta: beside OpenCode's own stream
+# through the same worker, because that worker may have to wait for a processor.
 
 sub latency {
     my $session = $t->create_session();
-    my $events = $t->open('GET', "/event?directory=$dir",
-                          port => $t->{port_opencode}, keepalive => 1);
+    my $events = $t->open('GET', "/plain/event?directory=$dir",
+                          keepalive => 1);
 
     $t->wait([$events], until => sub { $_[0]->packets() > 0 });
 

@@ -36,10 +36,22 @@ ok(wait_for(sub {
 }, 5), 'each turn has a duration');
 
 is($h->{first_packet}{count}, 3, 'each has a first packet');
-is($h->{first_packet}{buckets_ms}{500}, 3, 'after 250 to 500 ms')
-    or diag(explain($h->{first_packet}));
+
+# the clients know how long it took at most; not longer if the machine is idle
+
+my @took = map { 1000 * (($_->packets())[0]{time} - $_->{started}) } @c;
+my $buckets = $h->{first_packet}{buckets_ms};
+my ($early, $sum) = (0, 0);
+
+$early += $buckets->{$_} for grep { $_ ne '+Inf' && $_ <= 250 } keys %$buckets;
+$sum += $_ for @took;
+note(sprintf 'first packets: %s ms', join ', ', map { sprintf '%.0f', $_ } @took);
+
+is($early, 0, 'none within 250 ms') or diag(explain($buckets));
+cmp_ok($buckets->{500}, '>=', scalar(grep { $_ < 500 } @took),
+       'after 250 to 500 ms') or diag(explain($buckets));
 cmp_ok($h->{first_packet}{sum_ms}, '>=', 900, 'the sum of their times');
-cmp_ok($h->{first_packet}{sum_ms}, '<', 1500, 'the sum is not more');
+cmp_ok($h->{first_packet}{sum_ms}, '<=', $sum + 5, 'the sum is not more');
 cmp_ok($h->{turn_duration}{sum_ms}, '>', $h->{first_packet}{sum_ms},
        'turns are longer than their beginning');
 cmp_ok($h->{delivery_lag}{count}, '>=', 3, 'packets were delivered');
@@ -172,6 +184,13 @@ SKIP: {
     $t->turn($t->session(), 'text:2:8:0');
     sleep 2;
 
+    my ($quantile) = grep { /0\.95.*first_packet/ } @panels;
+
+    $quantile =~ s/\$__rate_interval/1m/g;
+    $quantile =~ s/\$instance/.*/g;
+    wait_for(sub { my $r = eval { query($port, $quantile) };
+                   $r && @{ $r->{data}{result} } }, 15);
+
     for my $expr (@alerts, @panels) {
         my $r = query($port, $expr =~ s/\$__rate_interval/30s/gr
                              =~ s/\$instance/.*/gr);
@@ -179,9 +198,7 @@ SKIP: {
             or diag(explain($r));
     }
 
-    my ($quantile) = grep { /0\.95.*first_packet/ } @panels;
-    my $r = query($port, $quantile =~ s/\$__rate_interval/1m/gr
-                         =~ s/\$instance/.*/gr);
+    my $r = query($port, $quantile);
     cmp_ok(scalar @{ $r->{data}{result} }, '==', 1, 'a quantile has a value');
 
     $r = $json->decode(get($port, '/api/v1/rules'));

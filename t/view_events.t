@@ -58,11 +58,17 @@ my @views = map { on_worker($t, $workers[1], events_of($s, undef,
 ok($t->wait([$c, @views]), 'they end with the turn');
 check_turn($c, 'the sender');
 
+# as many as there are intervals, and one each at both ends; on a busy machine
+# the turn takes longer
+
+my @times = map { $_->{time} } $c->packets();
+my $allowed = ($times[-1] - $times[0]) / 0.3 + 3;
+
 my $text = joined_text($c);
 
 @got = snapshots($views[1], 'delta');
 cmp_ok(scalar @got, '>=', 4, 'delta: several snapshots');
-cmp_ok(scalar @got, '<=', 10, 'delta: not more than the interval allows');
+cmp_ok(scalar @got, '<=', $allowed, 'delta: not more than the interval allows');
 is(scalar(grep { $_->{phase} ne 'content' } @got[0 .. $#got - 1]), 0,
    'delta: content');
 is_deeply($got[-1], { phase => 'final', content => $text },
@@ -74,7 +80,7 @@ is(scalar(grep { $got[$_]{content} eq $got[$_ - 1]{content} } 1 .. $#got - 1),
 
 @got = snapshots($views[0], 'progress');
 cmp_ok(scalar @got, '>=', 4, 'progress: several snapshots');
-cmp_ok(scalar @got, '<=', 10, 'progress: not more than the interval allows');
+cmp_ok(scalar @got, '<=', $allowed, 'progress: not more than the interval allows');
 is_deeply($got[-1], { phase => 'final', text => $text,
                       stopReason => 'end_turn' }, 'progress: the answer');
 like($got[-2]{text}, qr/\A\S.*█\n\n⏳ Processing\.\.\.(?: \(\ds\))?\z/s,
