@@ -12,7 +12,9 @@ use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 
-use constant FIONREAD => 0x541b;
+use Socket qw(IPPROTO_TCP);
+
+use constant TCP_INFO => 11;
 
 my $t = AgentStream->new(
     server => 'location /nagle { agentstream /opencode/; tcp_nodelay off; }',
@@ -22,7 +24,7 @@ my $t = AgentStream->new(
 # the stream
 
 my $session = $t->session();
-my $c = $t->turn($session, 'text:20:24:20',
+my $c = $t->turn($session, 'text:20:24:60',
                  headers => { 'Accept-Encoding' => 'gzip' });
 
 check_turn($c, 'plain text');
@@ -74,7 +76,7 @@ is($prompt->{headers}{'content-type'}, 'application/json', 'with JSON');
 like($turn->{turnId}, qr/^msg_[0-9a-f]{12}[0-9A-Za-z]{14}$/, 'turn id');
 is_deeply($prompt->{json}, {
     messageID => $turn->{turnId},
-    parts => [{ type => 'text', text => 'text:20:24:20' }],
+    parts => [{ type => 'text', text => 'text:20:24:60' }],
 }, 'body of the prompt');
 is($prompt->{headers}{$_}, undef, "no $_ of the client's")
     for qw(accept accept-encoding cookie);
@@ -127,29 +129,36 @@ $t->wait([$other]);
 check_turn($other, 'beside a client that left');
 
 # what a client does not read it acknowledges late, and yet no packet waits for
-# that, unless it is told to
+# that, unless it is told to; the kernel knows in how many segments they came
 
-my @streams = map { $t->open('POST', "/$_/" . $t->session() . '/send-message',
-                             body => { content => 'text:150:24:10' })
-              } qw(sessions nagle);
-my @sizes = ({}, {});
-my $until = time() + scaled(1.7);
+my %stream = map {
+    my $s = $t->session();
 
-while (time() < $until) {
-    for (0, 1) {
-        my $n = pack('i', 0);
+    ($_ => [$s, $t->open('POST', "/$_/$s/send-message",
+                         body => { content => 'text:150:24:10' })])
+} qw(sessions nagle);
 
-        ioctl($streams[$_]{fh}, FIONREAD, $n) or die "ioctl: $!\n";
-        $sizes[$_]{ unpack 'i', $n }++;
-    }
+wait_for(sub { $t->control('stats')->{playing} == 0 }, 30);
+wait_for(sub { !grep { $t->request('GET', "/sessions/$_->[0]/turn")->body()
+                       !~ /"running":false/ } values %stream });
+sleep(0.3);
 
-    sleep(0.002);
-}
+my @streams = map { $stream{$_}[1] } qw(sessions nagle);
+my ($alone, $together) = map { segments($_->{fh}) } @streams;
 
-my ($alone, $together) = map { scalar keys %$_ } @sizes;
-
+note("$alone segments, and $together");
 cmp_ok($alone, '>', $together * 1.5, 'packets do not wait for each other');
 $t->wait([@streams], timeout => 20);
 check_turn($_, 'read late') for @streams;
 
 $t->done();
+
+
+# segments with data that a socket has got: tcpi_data_segs_in
+
+sub segments {
+    my ($fh) = @_;
+    my $info = getsockopt($fh, IPPROTO_TCP, TCP_INFO) // die "tcp_info: $!\n";
+
+    return unpack 'x152 L', $info;
+}
