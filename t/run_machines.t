@@ -15,7 +15,7 @@ use lib "$FindBin::Bin/lib";
 
 use AgentStream;
 use AgentStream::Attach;
-use AgentStream::Process qw(alive family free_ports slurp);
+use AgentStream::Process qw(alive family free_ports reserve_port slurp);
 use JSON::PP;
 
 my $t = AgentStream->new(nginx => 0, opencode => 'none', timeout => 200);
@@ -31,10 +31,17 @@ my $out = "$t->{dir}/demo.out";
 @port{@names} = free_ports(scalar @names);
 $port{MACHINE_PORT} = three_ports();
 
-my $demo = AgentStream::Process->start(
-    command => ["$FindBin::Bin/../util/run"], out => $out,
-    env => { %port, MACHINES => 3, AGENTSTREAM_BUILD => $t->{dir},
-             AGENTSTREAM_MODULE => $t->module() });
+# as from a terminal: a shell cannot trap a SIGINT that was ignored when it began,
+# as it is in what another shell runs in the background
+
+my $demo = do {
+    local $SIG{INT} = 'DEFAULT';
+
+    AgentStream::Process->start(
+        command => ["$FindBin::Bin/../util/run"], out => $out,
+        env => { %port, MACHINES => 3, AGENTSTREAM_BUILD => $t->{dir},
+                 AGENTSTREAM_MODULE => $t->module() });
+};
 
 wait_for(sub { $demo->exited() || slurp($out) =~ /^logs: /m }, 90);
 
@@ -138,10 +145,8 @@ sub said {
 sub three_ports {
     for (1 .. 100) {
         my ($port) = free_ports(1);
-        my $free = grep { !IO::Socket::INET->new(PeerAddr => '127.0.0.1',
-                                                 PeerPort => $port + $_) } 1, 2;
 
-        return $port if $free == 2;
+        return $port if reserve_port($port + 1) && reserve_port($port + 2);
     }
 
     die "no three free ports\n";

@@ -7,17 +7,17 @@ package AgentStream::Process;
 use strict;
 use warnings;
 
-use IO::Socket::INET;
+use Socket qw(:DEFAULT IPPROTO_TCP);
 use POSIX qw(:sys_wait_h dup2);
 use Time::HiRes qw(sleep time);
 
 use Exporter 'import';
 
-our @EXPORT_OK = qw(alive family free_ports scaled slurp wait_for);
+our @EXPORT_OK = qw(alive family free_ports reserve_port scaled slurp wait_for);
 
 my $scale = $ENV{AGENTSTREAM_SCALE} // ($ENV{AGENTSTREAM_ASAN} ? 3 : 1);
 my $owner = $$;
-my %running;
+my (%running, @reserved);
 
 
 # a time limit in seconds; a sanitized run gets more time
@@ -50,27 +50,42 @@ sub wait_for {
 sub free_ports {
     my ($n) = @_;
     my ($end) = slurp('/proc/sys/net/ipv4/ip_local_port_range') =~ /^(\d+)/;
-    my ($begin, @sockets) = 10000;
+    my ($begin, @ports) = 10000;
 
     open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
 
     for (1 .. 1000) {
-        my @port;
+        my $port = 0;
 
         if ($end && $end > $begin + 1000) {
             read $random, my $bytes, 4;
-            @port = (LocalPort => $begin + unpack('L', $bytes)
-                                           % ($end - $begin));
+            $port = $begin + unpack('L', $bytes) % ($end - $begin);
         }
 
-        my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', @port,
-                                           Listen => 1) or next;
-
-        push @sockets, $socket;
-        return map { $_->sockport() } @sockets if @sockets == $n;
+        $port = reserve_port($port) or next;
+        push @ports, $port;
+        return @ports if @ports == $n;
     }
 
     die "no free port: $!\n";
+}
+
+
+# Until a program listens there, and when it is restarted, the port must not
+# become that of a test that runs at the same time.  So it stays bound to a
+# socket that does not listen, as long as this test runs.  Programs that listen
+# set SO_REUSEADDR and are not in its way; another call of this has not set it
+# yet when it binds, and gets another port. -> the port, or nothing
+
+sub reserve_port {
+    my ($port) = @_;
+
+    socket(my $socket, PF_INET, SOCK_STREAM, IPPROTO_TCP) or die "socket: $!\n";
+    bind($socket, pack_sockaddr_in($port, INADDR_LOOPBACK)) or return;
+    setsockopt($socket, SOL_SOCKET, SO_REUSEADDR, 1) or die "SO_REUSEADDR: $!\n";
+    push @reserved, $socket;
+
+    return (unpack_sockaddr_in(getsockname $socket))[0];
 }
 
 
