@@ -454,7 +454,7 @@ test("names: wherever an id is taken, and nothing else in a path", async (t) => 
   );
 });
 
-const slow = [started, 400, chunk("Done."), ended];
+const slow = [started, 1000, chunk("Done."), ended];
 
 test("run: the whole answer, in one request", async (t) => {
   const { server, client } = await world(t, { turn });
@@ -512,12 +512,16 @@ test("run: a long turn is waited for in pieces, the same one", async (t) => {
   const answer = await client.run("@task", "Hello");
 
   assert.equal(answer.text, "Done.");
-  assert.deepEqual(
-    server.log.map(({ key, last }) => [key.replace("/sessions", ""), last]),
-    [
-      ["POST /@task/send-message", undefined],
-      ["GET /ses_1/events", "msg_turn1:0"],
-    ],
+
+  const [sent, ...asked] = server.log.map(({ key, last }) => [
+    key.replace("/sessions", ""),
+    last,
+  ]);
+
+  assert.deepEqual(sent, ["POST /@task/send-message", undefined]);
+  assert.ok(asked.length > 0);
+  asked.forEach((each) =>
+    assert.deepEqual(each, ["GET /ses_1/events", "msg_turn1:0"]),
   );
 
   await assert.rejects(client.answer("ses_1", { turnId: "msg_other" }), {
@@ -543,7 +547,6 @@ test("run: what the server says of a turn is final", async (t) => {
 
 test("run: it waits no longer than told, and gives up at last", async (t) => {
   const { server, client } = await world(t, { turn: slow });
-  const begin = Date.now();
 
   // the server of this test takes a second for a hundredth
 
@@ -553,7 +556,7 @@ test("run: it waits no longer than told, and gives up at last", async (t) => {
     running: true,
   });
   assert.equal(server.log[0].headers.prefer, "wait=0");
-  assert.ok(Date.now() - begin < 350);
+  assert.equal(server.turns[0].done, false);
 
   const lost = await world(t, {
     faults: Array(9).fill((_, response) => response.destroy()),
@@ -564,8 +567,17 @@ test("run: it waits no longer than told, and gives up at last", async (t) => {
 });
 
 test("run: abort before, while waiting, between attempts", async (t) => {
-  const { server, client } = await world(t, { turn: [started, 10000, ended] });
   const abort = new AbortController();
+  const { server, client } = await world(t, {
+    turn: [started, 10000, ended],
+
+    // a moment after the request has come
+    faults: [
+      () => {
+        setTimeout(() => abort.abort(new Error("Enough")), 20);
+      },
+    ],
+  });
 
   await assert.rejects(
     client.run("ses_1", "x", { signal: AbortSignal.abort() }),
@@ -573,7 +585,6 @@ test("run: abort before, while waiting, between attempts", async (t) => {
   );
   assert.equal(server.log.length, 0);
 
-  setTimeout(() => abort.abort(new Error("Enough")), 60);
   await assert.rejects(
     client.run("ses_1", "x", { signal: abort.signal }),
     /Enough/,
