@@ -42,6 +42,7 @@ my $t = AgentStream->new(opencode => 'real', timeout => 450, workers => 2,
 EOC
 
 node_tap("$FindBin::Bin/judges/ai-sdk/page.mjs", MODULES => $modules,
-    BASE => "http://127.0.0.1:$t->{port}", MASTER => $t->{master}{pid});
+    BASE => "http://127.0.0.1:$t->{port}", MASTER => $t->{master}{pid},
+    WORKSPACE => $t->{workspace});
 
 $t->done();

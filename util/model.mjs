@@ -16,6 +16,7 @@
 //                        units (which may cut an emoji), words, or not at all
 //   !pace MS             wait MS milliseconds before every piece that follows
 //   !sleep MS            wait once
+//   !until FILE          wait until this file exists
 //   !call TOOL JSON      a tool call; several in one step run together
 //   !badcall TOOL TEXT   a tool call whose arguments are TEXT as it is
 //   !callid ID           the id of the next tool call
@@ -40,7 +41,7 @@
 // GET /page/NAME is a small page for webfetch; GET /requests counts requests.
 
 import { randomBytes } from "node:crypto";
-import { appendFileSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -130,6 +131,7 @@ function order(verb, rest) {
 
     case "callid":
     case "finish":
+    case "until":
       return [verb, rest];
 
     case "usage":
@@ -277,6 +279,12 @@ async function play(orders, sink) {
 
       case "sleep":
         await sleep(args[0]);
+        break;
+
+      case "until":
+        while (!existsSync(args[0]) && !sink.closed()) {
+          await sleep(20);
+        }
         break;
 
       case "callid":

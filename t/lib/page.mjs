@@ -9,11 +9,13 @@
 //   allow(page), refuse(page), choose(page, label)
 //              what the user does if something is asked
 //
-// BASE is the server, MASTER nginx's process, MODULES where playwright-core is.
+// BASE is the server, MASTER nginx's process, MODULES where playwright-core is,
+// WORKSPACE the agent's directory.
 
+import { writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const { BASE: base, MODULES, MASTER } = process.env;
+const { BASE: base, MODULES, MASTER, WORKSPACE } = process.env;
 const { chromium } = createRequire(MODULES + "/_")("playwright-core");
 
 const ok = (good, name, why = "") => console.log(
@@ -29,6 +31,11 @@ const picture = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADU"
 const bash = (command) =>
   `!call bash ${JSON.stringify({ command, description: "x" })}`;
 const call = (tool, input) => `!call ${tool} ${JSON.stringify(input)}`;
+
+// what the model or a tool waits for, so that a busy machine has the time to show
+// what comes before it
+const mark = (name) => `${WORKSPACE}/${name}`;
+const reach = (name) => writeFileSync(mark(name), "");
 
 class User {
   constructor(page, about) {
@@ -127,10 +134,12 @@ export async function test(about) {
 // that reads its configuration again
 
 async function streams(user, open) {
-  const whole = "wörter und mehr, ".repeat(60);
+  const half = "wörter und mehr, ".repeat(30);
+  const whole = half + half;
 
   await user.say(["!pace 25", '!think "Hm, hm."',
-    `!say ${JSON.stringify(whole)}`]);
+    `!say ${JSON.stringify(half)}`, `!until ${mark("seen")}`,
+    `!say ${JSON.stringify(half)}`]);
   await user.sees("text", "mehr, wörter", "text");
   ok(await user.running() && (await user.text()).length < whole.length,
     "... before the end", await user.text());
@@ -143,6 +152,7 @@ async function streams(user, open) {
   const tab = await open();
 
   await tab.sees("text", "mehr, wörter", "a second tab");
+  reach("seen");
   await user.idle();
   await tab.idle();
 
@@ -160,8 +170,9 @@ async function streams(user, open) {
 
 async function tools(user) {
   // what they print is not a part of what they are
-  const one = "sleep 1.5; printf 'le%s\\n' ft";
-  const two = "sleep 1.5; printf 'ri%s\\n' ght";
+  const wait = `until [ -e ${mark("both")} ]; do sleep 0.1; done`;
+  const one = `${wait}; printf 'le%s\\n' ft`;
+  const two = `${wait}; printf 'ri%s\\n' ght`;
 
   await user.say([bash(one), bash(two),
     call("todowrite", { todos: [{ content: "Look", status: "pending",
@@ -176,6 +187,7 @@ async function tools(user) {
     return text.includes("'le%s") && text.includes("'ri%s")
       && !/left|right/.test(text);
   }, "two tools at once, before they have ended");
+  reach("both");
   await user.sees("text", "All done.", "the text behind the tools");
   await user.idle();
 
