@@ -57,12 +57,15 @@ for my $how ('timeout', 'interrupt') {
         { method => 'POST', url => '^/session(\?|$)', hang => 1 },
     ] });
 
+    # connected before, because there is little time
+    my @fill = map { AgentStream::Client->open(port => $t->{port}) } 1 .. 64;
+    my $fill = $t->http_request('POST', '/sessions', body => {});
     my $c = $t->open('POST', "/short/$s/send-message",
                      body => { content => 'text:3:16:0' });
     ok(wait_for(sub { grep { m!^GET /event.*$how! } $t->upstream() }, 3),
        "$how: subscribes");
 
-    my @fill = map { $t->open('POST', '/sessions', body => {}) } 1 .. 64;
+    $_->send($fill) for @fill;
     my $begin = time();
 
     sleep(1.2);

@@ -41,6 +41,15 @@ sub asked {
     }, 30);
 }
 
+sub opencode { return JSON::PP->new->utf8->decode(
+    $t->request('GET', $_[0], port => $t->{port_opencode})->body()) }
+
+sub awaited { return grep { $_->{metadata}{agentstream}{awaited} }
+                     @{ opencode('/session') } }
+
+sub is_busy { return grep { $_->{type} eq 'busy' }
+                     values %{ opencode('/session/status') } }
+
 sub press { my ($m, $label) = @_;
             return $chat->press(platform => 'telegram', chat => 1001,
                                 message => $m->{id}, label => $label) }
@@ -117,7 +126,10 @@ like(answer(say_it('!say "Fresh."')), qr/Fresh/, 'answers');
 
 say_it('!call bash {"command":"sleep 5","description":"x"}', '!next',
        '!say "Too late."');
-sleep(2);
+
+# the session knows that an answer is awaited, and the tool runs
+
+ok(wait_for(sub { awaited() && is_busy() }, 30), 'a turn runs');
 restart_nginx($t);
 $chat->config(webhook => { telegram => "http://127.0.0.1:$t->{port}/hook" });
 $said = say_it('!say "Back."');

@@ -291,6 +291,9 @@ sub interrupts {
     for my $n (1 .. 12) {
         my $c = start('/sessions', $s, '!say "Word "', '!sleep 90000');
 
+        # from when it can be known: the interrupt may come to another worker
+        wait_for(sub { $t->request('GET', "/sessions/$s/turn")->body()
+                       =~ /"running":true/ });
         sleep(0.004 * $n * $n);
 
         my $r = $t->request('POST', "/sessions/$s/interrupt");

@@ -32,7 +32,7 @@ my $t = AgentStream->new(opencode => 'real', timeout => 300, server => <<'EOS');
 EOS
 
 my $theirs = qq(Theirs.\n!pace 60\n!say "Theirs are other words than ours.");
-my $slow = qq(Theirs.\n!pace 150\n!say "Theirs take their time to be said.");
+my $slow = qq(Theirs.\n!pace 400\n!say "Theirs take their time to be said.");
 my ($s, $c, $e, $since);
 
 
@@ -41,7 +41,7 @@ my ($s, $c, $e, $since);
 $s = $t->create_session();
 $c = start('/sessions', $s, '!pace 60', '!say "One two three four five six."');
 until_type($c, 'agent_message_chunk');
-prompt($s, $theirs);
+prompt($s, "$theirs\n!sleep 3000");
 ours($c, 'One two three four five six.', 'in mid-turn');
 is(last_packet($c)->{usage}{totalTokens}, 120, 'in mid-turn: our usage');
 

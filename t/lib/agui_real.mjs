@@ -34,7 +34,7 @@ await part("text", async () => {
   const it = agent();
   let early;
 
-  say(it, '!pace 40\n!think "First a thought."\n!say "Words that come, one '
+  say(it, '!pace 120\n!think "First a thought."\n!say "Words that come, one '
     + 'after the other, \\"quoted\\" and \\u00e9."\n!usage '
     + '{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120}');
 
@@ -66,7 +66,7 @@ await part("text", async () => {
 await part("tools", async () => {
   const it = agent();
 
-  say(it, [bash("echo one"), bash("sleep 1; echo two"), "!next",
+  say(it, [bash("sleep 1; echo one"), bash("sleep 1; echo two"), "!next",
     `!call read {"filePath":"${workspace}/missing.txt"}`, "!next",
     '!say "Done."'].join("\n"));
   await it.runAgent();
@@ -81,7 +81,7 @@ await part("tools", async () => {
   ok(results.some((m) => m.content === "one\n") &&
     results.some((m) => m.content === "two\n"), "tools: their outputs",
     results);
-  is(JSON.parse(calls[0].function.arguments).command, "echo one",
+  is(JSON.parse(calls[0].function.arguments).command, "sleep 1; echo one",
     "tools: arguments");
 
   const start = it.seen.findIndex((e) => e.type === "TOOL_CALL_START" &&
