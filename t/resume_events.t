@@ -144,6 +144,9 @@ hear($t, $c, 1);
 ok($t->wait(\@c, timeout => 3, until => sub { $_[0]->status() }),
    'silent turn: headers at once');
 $t->wait(\@c, timeout => 4, until => sub { $_[0]->comments() });
+is(scalar(grep { ($_->comments())[0]{time} - $_->response()->{head_time} < 0.3 }
+          grep { $_->comments() } @c), 0,
+   'silent turn: headers long before the first comment');
 is(scalar(grep { $_->comments() && !$_->packets() } @c), 2,
    'silent turn: kept alive, before anything is said');
 $t->wait([$c, @c]);
