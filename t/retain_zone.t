@@ -36,7 +36,8 @@ is($t->request(events_of($s))->status(), 204, 'then there is nothing');
 
 # eviction: many more turns than fit, oldest first, never a failure
 
-my $running = on_worker($t, $workers[0], send_to($t->session(),
+my $s_running = $t->session();
+my $running = on_worker($t, $workers[0], send_to($s_running,
                                                  'text:90:24:100'));
 hear($t, $running, 2);
 
@@ -102,14 +103,26 @@ is($good, scalar @{ $by{200} }, 'full: each running turn has its good end');
 is($text, scalar @{ $by{200} }, 'full: with all its text');
 
 $t->wait([$running], timeout => 20);
-check_turn($running, 'the turn that ran all the time');
+
+# on a busy machine its reader may be late when the zone is full, as those of the
+# others: then it is told so, and gets all of it again
+
+my $again = since_reset($running);
+
+check_turn($running, 'the turn that ran all the time')
+    if $again->packets() == $running->packets();
+is((types($again->packets()))[-1], 'prompt_response',
+   'the turn that ran all the time: its good end');
+ok(joined_text($again) eq stored_text($t->messages($s_running),
+                                      turn_id($running)),
+   'the turn that ran all the time: all its text');
 
 # everything comes back: the same again fits again, some times over
 
 my $fit = fill();
-my @again = map { fill() } 1 .. 3;
-note("room for $fit, then @again");
-is(scalar(grep { $_ < $fit * 0.9 } @again), 0, 'no memory is lost');
+my @later = map { fill() } 1 .. 3;
+note("room for $fit, then @later");
+is(scalar(grep { $_ < $fit * 0.9 } @later), 0, 'no memory is lost');
 
 $t->finish();
 
