@@ -52,6 +52,13 @@ sub waits {
     is(unreplicated(), $before,
        'with a replica: it has acknowledged the prompt');
 
+    # it is asked whether it follows, while there are packets all the time
+    ok(wait_for(sub { $x->log_text() =~ /a replica of \S+ follows/ }, 10),
+       'with a replica: it follows');
+    $told = told();
+    check_turn($x->turn($s, 'text:70:24:50'), 'with a replica, a long turn');
+    is(told(), $told, 'with a replica: also while much is stored');
+
     for (1 .. 6) {
         ($before, $n, $early, $told) = (unreplicated(), prompts($x, $s), 0, told());
 
