@@ -69,8 +69,8 @@ help: ## list the targets
 build: ## build the module for nginx (the default)
 	@util/nginx module
 
-.PHONY: asan later alloc memcheck
-asan later alloc memcheck: build
+.PHONY: asan later bare alloc memcheck
+asan later bare alloc memcheck: build
 	@util/nginx $@
 
 
@@ -119,6 +119,7 @@ test: deps-test build console check fuzz units budget ## run all the tests
 	@util/test plain $(TESTS) $(UNITS)
 
 test: $(if $(filter t/alloc_%,$(TESTS)),alloc)
+test: $(if $(filter t/config_bare.t,$(TESTS)),bare)
 test: $(if $(filter t/chat_oracles.t t/chat_judges.t,$(TESTS)),deps-oracles)
 
 .PHONY: quick
