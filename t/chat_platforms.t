@@ -88,7 +88,14 @@ sub whatsapp {
     my ($t, $chat) = bot(platform => 'whatsapp', allow => '15550001111',
                          timeout => 60,
                          http => 'log_format all "$request $request_uri $args";',
-                         chat => 'access_log hooks.log all;');
+                         chat => 'access_log hooks.log all;',
+                         server => 'location /unset {
+                             agentstream /opencode/;
+                             agentstream_chat whatsapp /whatsapp-api/
+                                              secret=x verify=$arg_unset;
+                             agentstream_chat_allow all;
+                             access_log hooks.log all;
+                         }');
     my $word = $chat->secret('verify');
 
     is($t->request('GET', '/hook?hub.mode=subscribe&hub.challenge=12345'
@@ -97,8 +104,11 @@ sub whatsapp {
     is($t->request('GET', '/hook?hub.mode=subscribe&hub.challenge=12345'
                    . '&hub.verify_token=wrong')->status(), 403,
        'whatsapp: by the right word');
-    is(scalar(grep { m!^GET /hook /hook (?:-|)$! } split /\n/,
-              slurp("$t->{dir}/hooks.log")), 2,
+    is($t->request('GET', '/unset?hub.mode=subscribe&hub.challenge=12345'
+                   . "&hub.verify_token=$word")->status(), 403,
+       'whatsapp: not without one');
+    is(scalar(grep { m!^GET (/\w+) \1 (?:-|)$! } split /\n/,
+              slurp("$t->{dir}/hooks.log")), 3,
        'whatsapp: the word is not in the access log');
     is($t->request('POST', '/hook', body => '{"object":"x"}', headers =>
                    { 'X-Hub-Signature-256' => 'sha256=' . '0' x 64 })

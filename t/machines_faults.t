@@ -69,6 +69,7 @@ sub settle {
                        == $t->{workers} }, 15);
     }
 
+    $m->connected();
     sleep(6.2) if !$settled++ || $ENV{AGENTSTREAM_MACHINES};
 }
 

@@ -9,7 +9,8 @@
 #
 # Broken by: a turn that nobody adopts, text that is sent twice after it was
 # reconciled, a response that continues from a wrong place, an answer that is
-# lost or sent again, a message that has another id than before.
+# lost or sent again, a message that has another id than before; a response that
+# does not end where a rebuilt turn waits (follower_retell()).
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -147,6 +148,20 @@ for my $protocol (sort keys %PAGE) {
     is(sent($answer), $answers + 2, '... after the other one');
     is(sent($prompt), $prompts + 2, '... of one prompt');
 }
+
+# nginx is restarted while it waits: the turn is rebuilt, and asks again
+
+my $page = $PAGE{'ai-sdk'};
+my $c = $t->request($page->{prompt}->('restarted',
+                                      'replay:permission-once:1:1 wait=1'));
+my @asked = $page->{asked}->(events_in($c));
+
+is(scalar @asked, 1, 'restarted: a turn waits');
+restart_nginx($t);
+$c = $t->open($page->{again}->('restarted'));
+ok($t->wait([$c], timeout => 15), '... the response ends again');
+is(join(' ', $page->{asked}->(events_in($c))), "@asked",
+   '... where the same is asked');
 
 done_killed($t);
 

@@ -148,7 +148,8 @@ sub machines {
 }
 
 
-# all workers have stored their leases
+# all workers have stored their leases, and hear what is published: each has a
+# connection of its own for that
 
 sub connected {
     my ($self) = @_;
@@ -156,7 +157,8 @@ sub connected {
 
     $workers += $_->{workers} for grep { !$_->{lost} } $self->machines();
 
-    return wait_for(sub { $self->leases() >= $workers }, 10);
+    return wait_for(sub { $self->leases() >= $workers
+                          && $self->hearing() >= $workers }, 15);
 }
 
 
@@ -164,6 +166,14 @@ sub leases {
     my ($self) = @_;
 
     return scalar grep { /^as1:w:/ } split /\n/, $self->redis('KEYS', 'as1:w:*');
+}
+
+
+sub hearing {
+    my ($self) = @_;
+
+    return scalar grep { /^as1:i:/ }
+           split /\n/, $self->redis('PUBSUB', 'SHARDCHANNELS', 'as1:i:*');
 }
 
 
