@@ -88,7 +88,11 @@ for my $protocol (sort keys %PAGE) {
 
     note("$protocol: $more kB, $took s of CPU");
     ok(!$c->ended(), "$protocol: $MESSAGES messages, whose turn runs");
-    cmp_ok($more, '<', 4096, '... are not kept');
+    SKIP: {
+        skip 'the sanitizers keep what was freed', 1 if $ENV{AGENTSTREAM_ASAN};
+        cmp_ok($more, '<', 4096, '... are not kept');
+    }
+
     cmp_ok($took, '<', 2, '... and were read at once');
 
     $t->wait([$c]);
