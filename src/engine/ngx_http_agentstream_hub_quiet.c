@@ -19,6 +19,11 @@
 #include "ngx_http_agentstream_hub_int.h"
 
 
+/* ms; OpenCode is never silent for longer than 10 s, so that a stream which is
+   may be dead */
+#define NGX_HTTP_AGENTSTREAM_HUB_FRESH  11000
+
+
 static void ngx_http_agentstream_hub_busy(void *ctx, ngx_str_t *session);
 
 
@@ -31,7 +36,9 @@ ngx_http_agentstream_hub_quiet(ngx_http_agentstream_sub_t *sub,
 
     hub = sub->hub;
 
-    if (hub == NULL || !hub->asked) {
+    if (hub == NULL || !hub->asked
+        || ngx_current_msec - hub->heard > NGX_HTTP_AGENTSTREAM_HUB_FRESH)
+    {
         return 0;
     }
 

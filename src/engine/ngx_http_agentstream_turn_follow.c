@@ -63,7 +63,13 @@ ngx_http_agentstream_turn_event(void *data, ngx_http_agentstream_event_t *ev)
     if (turn->phase == ngx_http_agentstream_turn_probing
         && ev->type == NGX_HTTP_AGENTSTREAM_EVENT_IDLE)
     {
-        ngx_http_agentstream_turn_probe(turn);
+        /* otherwise it is known that the session is free, and the store is
+           told of the prompt */
+
+        if (!ngx_http_agentstream_store_pending(&turn->later)) {
+            ngx_http_agentstream_turn_probe(turn);
+        }
+
         return;
     }
 
