@@ -110,14 +110,6 @@ ngx_http_agentstream_remote_leave(ngx_http_agentstream_remote_t *remote,
                   : NULL;
 
     if (left == NULL) {
-
-        if (number) {
-            /* without memory to remember it, it is said once */
-            (void) ngx_http_agentstream_remote_send_queue(remote, base, number,
-                                    "out", ngx_http_agentstream_remote_ignore,
-                                    NULL);
-        }
-
         ngx_free(base->data);
         return;
     }

@@ -265,15 +265,9 @@ sub once {
     push @$problems, map { "kept: $_" } $self->stream_problems($e)
         if ($e->status() // 0) != 204 && ($e->status() // 0) < 400;
 
-    # the session must be free again; that somebody has left the queue of a store
-    # is told half a second later, if there was no memory for it
+    # the session must be free again
 
     my $d = $self->turn($s, 'text:2:8:0');
-
-    if ($name =~ /^store/ && ($d->status() // 0) == 409) {
-        sleep(0.7);
-        $d = $self->turn($s, 'text:2:8:0');
-    }
 
     push @$problems, map { "next turn: $_" } $self->stream_problems($d),
         ($d->body() =~ /"type":"prompt_response"/) ? () : $d->body();
